@@ -1,0 +1,129 @@
+"""What is held against a machine: evidence, findings, and the case that gathers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from quarantine.core.model import Device, Machine, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Why a verdict was given, complete enough to be read a year later without Prometheus (invariant 13)."""
+
+    query: str  # as sent
+    value: float | None  # in `unit`; None where the verdict is that there is no value
+    unit: str
+    threshold: str  # in words: "above 78 °C for 5m, 10 % tolerated"
+    at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the source series
+    covered: int | None = None  # devices that the policy could see when it judged
+    offenders: int | None = None  # devices it found bad in the same answer
+    note: str = ""
+
+
+class Phase(StrEnum):
+    """Where a case stands. The allowed moves are `lifecycle.TRANSITIONS`."""
+
+    SUSPECTED = "suspected"
+    QUARANTINED = "quarantined"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    REMEDY = "remedy"
+    SWAP_REQUESTED = "swap_requested"
+    SWAPPED = "swapped"
+    PROBATION = "probation"
+    RELEASED = "released"
+    DISMISSED = "dismissed"
+    RETIRED = "retired"
+
+
+class HeldBy(StrEnum):
+    """What stands between a finding and its action."""
+
+    OBSERVE_MODE = "observe-mode"
+    NO_ANSWER = "no-answer"  # Prometheus failed, or the trigger and the recovery contradict each other
+    NO_COVERAGE = "no-coverage"  # the policy's reach is unknown or empty, so its breaker cannot be judged
+    NO_SUCH_NODE = "no-such-node"
+    AMBIGUOUS_NODE = "ambiguous-node"
+    NOT_IN_POOL = "not-in-pool"
+    IGNORED = "ignored"  # the opt-out label
+    BREAKER = "breaker"
+    BUDGET = "budget"
+    DISMISSED = "dismissed-by-human"
+    FOREIGN_MARK = "foreign-mark"
+
+
+class Effect(StrEnum):
+    """A side effect that a decision asks for, in the order in which a case's effects are carried out."""
+
+    MARK = "mark"  # cordon, taint, label and annotations in one conditional write
+    EVENT = "event"  # the Kubernetes Event that says why
+    TICKET = "ticket"
+    NOTIFY = "notify"
+    UNMARK = "unmark"  # take away exactly what MARK added
+
+
+class EffectStatus(StrEnum):
+    """How far a side effect has come."""
+
+    PENDING = "pending"
+    DONE = "done"
+    ABANDONED = "abandoned"  # the case ended, or the world moved on, before it could be done
+
+
+@dataclass(frozen=True, slots=True)
+class EffectState:
+    """One side effect of a case: `ref` is what the far side calls it (a ticket number, a message's channel and time)."""
+
+    status: EffectStatus
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One policy's bad verdict on one device. `verdict` is the latest; `evidence` that of the first bad one."""
+
+    policy: str
+    device: Device
+    severity: Severity
+    since: datetime
+    verdict: Verdict
+    evidence: Evidence
+
+    @property
+    def key(self) -> tuple[str, Device]:
+        """What makes it the same finding in the next cycle."""
+        return (self.policy, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The triage of one machine, from first finding to its end."""
+
+    id: str
+    node: str
+    machine: Machine
+    phase: Phase
+    opened_at: datetime
+    phase_since: datetime
+    findings: tuple[Finding, ...]
+    opened_by: str  # "controller", or the person who opened it
+    reason: str
+    held_by: HeldBy | None = None
+    effects: Mapping[Effect, EffectState] = field(default_factory=dict)
+    cordoned_by_us: bool | None = None  # None until the node was written
+    pool: str = ""
+
+    @property
+    def open(self) -> bool:
+        """False once it has ended; an ended case never changes again."""
+        return self.phase not in (Phase.RELEASED, Phase.DISMISSED, Phase.RETIRED)
+
+    @property
+    def marked(self) -> bool:
+        """Whether the node carries, or is about to carry, our taint."""
+        return self.open and self.phase is not Phase.SUSPECTED

@@ -1,0 +1,150 @@
+"""The trail: decisions, what they add up to (`State`), and what people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
+from quarantine.core.model import Device, Machine, Severity, Verdict
+
+
+class Action(StrEnum):
+    """What a decision is about."""
+
+    QUARANTINE = "quarantine"  # cordon and taint
+    JOIN = "join"  # a further finding on a machine whose case is open
+    RECOVER = "recover"  # a finding turned good on positive evidence
+    TICKET = "ticket"
+    NOTIFY = "notify"
+    RELEASE = "release"
+    DISMISS = "dismiss"
+    RETIRE = "retire"
+    ADOPT = "adopt"
+    JUDGE = "judge"  # a policy could not be judged, or can be again
+    ANSWER = "answer"  # a person's request was refused
+
+
+class Kind(StrEnum):
+    """What sort of row of the trail a decision is."""
+
+    DECIDED = "decided"
+    HELD = "held"
+    DONE = "done"  # the outcome of a side effect
+    FAILED = "failed"  # a side effect was given up for good; transient failures are attempts, not decisions
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """A pool's budget as it stood when a decision was taken (machines)."""
+
+    pool: str
+    size: int
+    ours: int  # out of service because of us
+    out: int  # out of service for any reason
+    recent: int  # taken out by us within the last hour
+    limit_ours: int
+    limit_out: int
+    limit_recent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One immutable record of the trail. `held_by` set: what `action` would have been, had nothing stood in the way."""
+
+    at: datetime
+    kind: Kind
+    action: Action
+    reason: str  # one sentence for people
+    actor: str  # "controller <version>", or the person and the channel
+    node: str | None = None
+    machine: Machine | None = None
+    case: str | None = None
+    phase: Phase | None = None  # of the case, once this decision holds
+    device: Device | None = None
+    policy: str | None = None
+    policy_hash: str | None = None
+    policy_revision: str | None = None
+    severity: Severity | None = None
+    verdict: Verdict | None = None
+    held_by: HeldBy | None = None
+    hold_key: str = ""  # for a hold, and for what lifts it: what it is about
+    evidence: Evidence | None = None
+    budget: BudgetState | None = None
+    effects: tuple[Effect, ...] = ()  # asked for by this decision
+    effect: Effect | None = None  # whose outcome this is
+    ref: str = ""  # what the far side calls it
+    cordoned_by_us: bool | None = None
+    request: str | None = None  # the request that this answers
+    pool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A standing hold, recorded once and again when `held_by` changes."""
+
+    key: str
+    held_by: HeldBy
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """A human put the node back: the findings of that case are not acted on again until `until` (invariant 4)."""
+
+    node: str
+    machine: Machine
+    findings: tuple[tuple[str, Device], ...]
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the trail says, folded: see `state.evolve`. Cases include recently ended ones."""
+
+    cases: Mapping[str, Case] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    dismissals: tuple[Dismissal, ...] = ()
+    quarantined_at: tuple[tuple[datetime, str], ...] = ()  # (when, pool), for the pace
+    answered: frozenset[str] = frozenset()  # ids of answered requests
+
+    def open_case_of(self, node: str) -> Case | None:
+        """The open case of a node name; there is at most one."""
+        return next((c for c in self.cases.values() if c.node == node and c.open), None)
+
+
+class RequestKind(StrEnum):
+    """What a person may ask."""
+
+    OPEN = "open"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asked, appended to the ledger; the leader's next cycle decides."""
+
+    id: str
+    kind: RequestKind
+    node: str
+    reason: str
+    actor: str
+    channel: str  # cli, slack, annotation
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEffect:
+    """A side effect in the outbox: decided, perhaps tried, with no outcome yet."""
+
+    key: str  # idempotency key: <case>/<effect>
+    case: str
+    effect: Effect
+    decided_at: datetime
+    attempts: int = 0
+    last_attempt_at: datetime | None = None
+    last_error: str = ""

@@ -1,0 +1,86 @@
+"""What a case says to the outside, as plain data: tickets and Slack render it, each with its own escaping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quarantine.core.case import Case, Finding
+from quarantine.core.model import DeviceKind, Machine
+from quarantine.core.policy import Rules
+from quarantine.core.units import format_number
+
+_CATEGORY = {DeviceKind.GPU: "GPU", DeviceKind.IB_PORT: "InfiniBand", DeviceKind.NODE: "node"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One finding, told: what, where, since when, value against threshold."""
+
+    policy: str
+    why: str  # the policy's description
+    device: str
+    category: str
+    severity: str
+    since: datetime
+    value: str  # with its unit; empty where a person opened the case
+    threshold: str
+    query: str
+    labels: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReport:
+    """The request to the provider and to people. All text is raw: whoever renders it escapes it."""
+
+    key: str  # the case id
+    cluster: str
+    node: str
+    machine: Machine
+    pool: str
+    provider: str
+    ask: str  # report, later replace
+    title: str
+    reason: str
+    opened_at: datetime
+    opened_by: str
+    faults: tuple[Fault, ...]
+
+
+def fault(finding: Finding, rules: Rules) -> Fault:
+    """A finding as the outside reads it."""
+    policy = rules.policy(finding.policy)
+    evidence = finding.evidence
+    return Fault(
+        policy=finding.policy,
+        why=" ".join(policy.spec.description.split()) if policy else "",
+        device=str(finding.device),
+        category=_CATEGORY[finding.device.kind],
+        severity=finding.severity.value,
+        since=finding.since,
+        value="" if evidence.value is None else f"{format_number(evidence.value)} {evidence.unit}",
+        threshold=evidence.threshold,
+        query=evidence.query,
+        labels=tuple(sorted(evidence.labels.items())),
+    )
+
+
+def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
+    """What is sent when the swap of a case's machine is asked for."""
+    pool = next((p for p in rules.fleet.pools if p.name == case.pool), None)
+    faults = tuple(fault(f, rules) for f in case.findings)
+    devices = ", ".join(dict.fromkeys(f.device for f in faults)) or "machine"
+    return CaseReport(
+        key=case.id,
+        cluster=cluster,
+        node=case.node,
+        machine=case.machine,
+        pool=case.pool,
+        provider=pool.provider if pool else "",
+        ask="report",
+        title=f"{case.node}: {devices} suspect, please replace the machine",
+        reason=case.reason,
+        opened_at=case.opened_at,
+        opened_by=case.opened_by,
+        faults=faults,
+    )

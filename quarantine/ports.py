@@ -1,0 +1,153 @@
+"""What the cycle needs from the world, as protocols. Adapters translate their vendor's errors into `core.errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from quarantine.core.decision import Decision, PendingEffect, Request, State
+from quarantine.core.letters import CaseReport
+from quarantine.core.marks import NodeEvent, NodePatch
+from quarantine.core.model import Answer, Node
+from quarantine.core.policy import LoadedPolicy
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> datetime:
+        """Aware, UTC."""
+        ...
+
+
+class Metrics(Protocol):
+    """Prometheus or what speaks its API."""
+
+    def query(self, promql: str, *, at: datetime, timeout: timedelta) -> Answer:
+        """An instant query evaluated at `at`. Never raises: what cannot be answered is `Failed`. Ends within `timeout`."""
+        ...
+
+
+class Cluster(Protocol):
+    """The Kubernetes API, as far as it is used."""
+
+    def nodes(self) -> Mapping[str, Node]:
+        """All nodes by name, from a watch-fed cache. Raises ClusterUnavailable when the cache may be stale."""
+        ...
+
+    def patch_node(self, patch: NodePatch) -> Node:
+        """One conditional write. Raises Conflict, NodeGone, ClusterRefused, ClusterUnavailable."""
+        ...
+
+    def create_event(self, event: NodeEvent) -> None:
+        """A Kubernetes Event. One of the same name that exists already is success. Raises as `patch_node`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A ticket as the far side has it."""
+
+    ref: str  # what people call it
+    key: str  # the case id
+    status: str
+    url: str = ""
+
+
+class Tickets(Protocol):
+    """Where machines are reported to their provider. Raises TicketsUnavailable, TicketsRefused."""
+
+    def find(self, key: str) -> Ticket | None:
+        """The open ticket with this key; None only where the far side says that there is none."""
+        ...
+
+    def open(self, report: CaseReport) -> Ticket:
+        """File it. The caller has looked it up before."""
+        ...
+
+    def read(self, ref: str) -> Ticket | None:
+        """Its present state; None where it does not exist."""
+        ...
+
+    def comment(self, ref: str, text: str) -> None:
+        """Add to it."""
+        ...
+
+    def close(self, ref: str, reason: str) -> None:
+        """End it."""
+        ...
+
+
+class Notifier(Protocol):
+    """Slack. Raises NotifierUnavailable, NotifierRefused."""
+
+    def find(self, key: str) -> str | None:
+        """The reference of the message that carries this case id; None only where the far side says there is none."""
+        ...
+
+    def post(self, report: CaseReport, ticket: str) -> str:
+        """Ask for the swap; `ticket` is its reference, or empty. Returns the message's reference."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """What a cycle reads from the ledger, in one transaction."""
+
+    state: State
+    pending: tuple[PendingEffect, ...]
+    requests: tuple[Request, ...]  # not answered yet, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class TrailRow:
+    """A decision with its place in the chain."""
+
+    seq: int
+    decision: Decision
+    hash: str
+
+
+class LedgerReader(Protocol):
+    """What reading commands need. Raises LedgerUnavailable, SchemaMismatch."""
+
+    def load(self) -> LedgerView:
+        """The present state."""
+        ...
+
+    def decisions(self, *, node: str | None = None, case: str | None = None) -> Iterator[TrailRow]:
+        """The trail in order, of a node or of a case; streamed."""
+        ...
+
+    def ask(self, request: Request) -> None:
+        """Append what a person asks; the leader's next cycle decides."""
+        ...
+
+
+class Ledger(LedgerReader, Protocol):
+    """The audit trail, its projections and the outbox, of one cluster. Every write carries the writer's term.
+
+    Raises LedgerUnavailable, SchemaMismatch, and Superseded where the term is not the writer's any more.
+    """
+
+    def take_term(self, holder: str) -> int:
+        """Become the writer: earlier terms can write no more."""
+        ...
+
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
+        """Append decisions, fold them, put the effects they ask for into the outbox: one transaction, all or nothing."""
+        ...
+
+    def attempt(self, term: int, key: str, at: datetime) -> None:
+        """About to try an effect: committed before it is tried."""
+        ...
+
+    def postpone(self, term: int, key: str, error: str) -> None:
+        """The attempt failed, and a later cycle tries again."""
+        ...
+
+    def settle(self, term: int, key: str, outcome: Decision) -> None:
+        """The effect has its outcome: append it, fold it, and take the effect out of the outbox."""
+        ...
