@@ -26,7 +26,7 @@ class Metrics(Protocol):
     """Prometheus or what speaks its API."""
 
     def query(self, promql: str, *, at: datetime, timeout: timedelta) -> Answer:
-        """An instant query evaluated at `at`. Never raises: what cannot be answered is `Failed`. Ends within `timeout`."""
+        """An instant query evaluated at `at`. Never raises: no answer is `Failed`. Ends within `timeout`."""
         ...
 
 
@@ -137,7 +137,7 @@ class Ledger(LedgerReader, Protocol):
         ...
 
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
-        """Append decisions, fold them, put the effects they ask for into the outbox: one transaction, all or nothing."""
+        """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing."""
         ...
 
     def attempt(self, term: int, key: str, at: datetime) -> None:

@@ -19,6 +19,7 @@ class Evidence:
     unit: str
     threshold: str  # in words: "above 78 °C for 5m, 10 % tolerated"
     at: datetime
+    source: str = ""  # the reading it comes from: "dcgm-exporter/DCGM_FI_DEV_GPU_TEMP"
     labels: Mapping[str, str] = field(default_factory=dict)  # of the source series
     covered: int | None = None  # devices that the policy could see when it judged
     offenders: int | None = None  # devices it found bad in the same answer
@@ -54,7 +55,8 @@ class HeldBy(StrEnum):
     BREAKER = "breaker"
     BUDGET = "budget"
     DISMISSED = "dismissed-by-human"
-    FOREIGN_MARK = "foreign-mark"
+    FOREIGN_MARK = "foreign-mark"  # our taint with a case that has ended
+    OVERDUE = "overdue"  # a phase has lasted longer than its deadline, and only a person can end it
 
 
 class Effect(StrEnum):
@@ -77,7 +79,7 @@ class EffectStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EffectState:
-    """One side effect of a case: `ref` is what the far side calls it (a ticket number, a message's channel and time)."""
+    """One side effect of a case: `ref` is what the far side calls it (a ticket number, a message)."""
 
     status: EffectStatus
     ref: str = ""

@@ -27,8 +27,8 @@ def contradictions(name: str, spec: PolicySpec, signals: Mapping[str, SignalSpec
         found.append(
             (
                 ("spec", "trigger"),
-                f"policy {name}: a trigger over {format_duration(trigger.window)} never fires, since {spec.signal} has a new "
-                f"value every {format_duration(signal.interval)}; at least twice that is needed",
+                f"policy {name}: a trigger over {format_duration(trigger.window)} never fires, since {spec.signal} has "
+                f"a new value every {format_duration(signal.interval)}; at least twice that is needed",
             )
         )
     found += [(("spec", "recovery"), f"policy {name}: {text}") for text in _recovery(trigger, recovery)]
@@ -50,7 +50,7 @@ def contradictions(name: str, spec: PolicySpec, signals: Mapping[str, SignalSpec
             found.append(
                 (
                     ("spec", "recovery", "load", "signal"),
-                    f"policy {name}: {recovery.load.signal} has no source for {missing}, so recovery could never be seen there",
+                    f"policy {name}: {recovery.load.signal} has no source for {missing}, so nothing recovers there",
                 )
             )
     return found

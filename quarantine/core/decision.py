@@ -78,6 +78,7 @@ class Decision:
     ref: str = ""  # what the far side calls it
     cordoned_by_us: bool | None = None
     request: str | None = None  # the request that this answers
+    until: datetime | None = None  # how long a person's dismissal stands
     pool: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What a quarantine writes on a node, and what its end takes away: computed from the node as read, written in one patch."""
+"""What a quarantine writes on a node, and what its end takes away: computed from the node as it was read."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class DeviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
-    """A device of a node: a GPU by UUID (an index moves), an InfiniBand port as `mlx5_0/1`, the node itself as ``""``."""
+    """A device of a node: a GPU by UUID (an index moves), an InfiniBand port as `mlx5_0/1`, the node as no name."""
 
     kind: DeviceKind
     name: str
@@ -109,11 +109,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One element of an instant vector: its labels (without `__name__`), its value and the time it was asked for."""
+    """One element of an instant vector: its labels (without `__name__`), its value, when, and for which query."""
 
     labels: Mapping[str, str]
     value: float
     at: datetime
+    query: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

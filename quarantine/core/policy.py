@@ -1,4 +1,4 @@
-"""The policy language: the pydantic models are its only source (schema, reference and error messages come from them)."""
+"""The policy language. The pydantic models are its only source: schema, reference and messages come from them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Source(Model):
     )
     heartbeat: MetricName | None = Field(
         default=None,
-        description="A metric of the same device that always moves; when it stands still, the exporter serves its cache.",
+        description="A metric of the same device that always moves; standing still, the exporter serves its cache.",
     )
 
     @model_validator(mode="after")

@@ -1,0 +1,115 @@
+"""What people ask, decided: a human outranks the controller (invariant 9), and every request gets one answer."""
+
+from __future__ import annotations
+
+from quarantine.core.case import Case, Effect, HeldBy, Phase
+from quarantine.core.decision import Action, Kind, Request, RequestKind
+from quarantine.core.draft import Draft, case_key
+from quarantine.core.model import Mode, Severity
+from quarantine.core.triage import MARKING
+
+
+def requests(draft: Draft) -> None:
+    """Oldest first; one that was answered already is passed over."""
+    for request in draft.snapshot.requests:
+        if request.id in draft.state.answered:
+            continue
+        match request.kind:
+            case RequestKind.OPEN:
+                _open(draft, request)
+            case RequestKind.RELEASE:
+                _release(draft, request)
+
+
+def _open(draft: Draft, request: Request) -> None:
+    node = draft.nodes.get(request.node)
+    case = draft.open_case(request.node)
+    if node is None:
+        return _refuse(draft, request, f"no node of this cluster is called {request.node}")
+    if case is not None and case.marked:
+        return _refuse(draft, request, f"case {case.id} is open on {node.name} already ({case.phase})")
+    case_id = case.id if case is not None else draft.new_case_id(node)
+    observing = draft.snapshot.mode is Mode.OBSERVE
+    reason = f"{request.actor} asks for {node.name} to be taken out: {request.reason}"
+    if observing:
+        reason += "; held because the installation only observes"
+    draft.emit(
+        draft.decision(
+            Kind.HELD if observing else Kind.DECIDED,
+            Action.QUARANTINE,
+            reason,
+            actor=_actor(request),
+            node=node.name,
+            machine=node.machine,
+            case=case_id,
+            phase=Phase.SUSPECTED if observing else Phase.QUARANTINED,
+            severity=Severity.CRITICAL,
+            held_by=HeldBy.OBSERVE_MODE if observing else None,
+            hold_key=case_key(case_id),
+            effects=() if observing else MARKING,
+            request=request.id,
+            budget=draft.budgets.get(draft.pool_name(node)),
+            pool=draft.pool_name(node),
+        )
+    )
+    return None
+
+
+def _release(draft: Draft, request: Request) -> None:
+    case = draft.open_case(request.node)
+    if case is None:
+        return _refuse(draft, request, f"no case is open on {request.node}")
+    marked = case.marked
+    draft.emit(
+        draft.about_case(
+            Kind.DECIDED,
+            Action.RELEASE if marked else Action.DISMISS,
+            case,
+            f"{request.actor} puts {case.node} back in service: {request.reason}",
+            actor=_actor(request),
+            phase=Phase.RELEASED if marked else Phase.DISMISSED,
+            hold_key=case_key(case.id),
+            effects=(Effect.UNMARK,) if marked else (),
+            until=draft.now + draft.rules.dismissal,
+            request=request.id,
+        )
+    )
+    return None
+
+
+def _refuse(draft: Draft, request: Request, why: str) -> None:
+    draft.emit(
+        draft.decision(
+            Kind.DECIDED,
+            Action.ANSWER,
+            f"{request.actor} asked to {request.kind} {request.node}; not done, since {why}",
+            actor=_actor(request),
+            node=request.node,
+            request=request.id,
+        )
+    )
+
+
+def _actor(request: Request) -> str:
+    return f"{request.actor} ({request.channel})"
+
+
+def swaps(draft: Draft) -> None:
+    """What follows a quarantine: the ticket, then the message that asks for the swap. Each once per case."""
+    for case in draft.open_cases():
+        if case.phase is not Phase.QUARANTINED or draft.snapshot.mode is Mode.OBSERVE:
+            continue
+        ticket, notify = _wanted(draft, case)
+        if ticket and Effect.TICKET not in case.effects:
+            reason = f"report {case.node} to its provider: {case.reason}"
+            draft.emit(draft.about_case(Kind.DECIDED, Action.TICKET, case, reason, effects=(Effect.TICKET,)))
+        if notify and Effect.NOTIFY not in case.effects:
+            reason = f"ask for the swap of {case.node}: {case.reason}"
+            draft.emit(draft.about_case(Kind.DECIDED, Action.NOTIFY, case, reason, effects=(Effect.NOTIFY,)))
+
+
+def _wanted(draft: Draft, case: Case) -> tuple[bool, bool]:
+    if not case.findings:
+        return True, True  # a person opened it, or it was adopted: tell and report, as for the strongest policy
+    found = [policy for f in case.findings if (policy := draft.rules.policy(f.policy)) is not None]
+    return any(p.spec.response.ticket != "none" for p in found), any(p.spec.response.notify for p in found)

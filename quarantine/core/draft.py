@@ -1,0 +1,122 @@
+"""A plan in the making: what has been decided so far, folded, so that every next decision sees the ones before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from quarantine.core import budget
+from quarantine.core.case import Case, HeldBy
+from quarantine.core.decision import Action, BudgetState, Decision, Kind, State
+from quarantine.core.judge import Judgement
+from quarantine.core.model import Device, Node
+from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.snapshot import Snapshot
+from quarantine.core.state import evolve
+
+
+class Draft:
+    """Gathers decisions. Lives only inside `plan()`; nothing of it escapes but the tuple of decisions."""
+
+    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
+        self.snapshot = snapshot
+        self.rules = rules
+        self.state: State = snapshot.state
+        self.decisions: list[Decision] = []
+        self.budgets: dict[str, BudgetState] = budget.states(snapshot.nodes, snapshot.state, rules, snapshot.now)
+        self.bad_now: dict[str, frozenset[tuple[str, Device]]] = {}  # by node: what is found bad in this cycle
+        self._open: dict[str, Case] = {case.node: case for case in self.state.cases.values() if case.open}
+
+    @property
+    def now(self) -> datetime:
+        """The snapshot's."""
+        return self.snapshot.now
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The snapshot's."""
+        return self.snapshot.nodes
+
+    def found(self, judgements: Iterable[Judgement]) -> None:
+        """Take note of everything that is found bad in this cycle, whether it may be acted on or not."""
+        for judgement in judgements:
+            for offence in judgement.bad:
+                known = self.bad_now.get(offence.node.name, frozenset())
+                self.bad_now[offence.node.name] = known | {(offence.policy.name, offence.device)}
+
+    def open_case(self, node: str) -> Case | None:
+        """As `State.open_case_of`, without looking through all of them."""
+        return self._open.get(node)
+
+    def open_cases(self) -> list[Case]:
+        """Oldest first."""
+        return sorted(self._open.values(), key=lambda case: (case.opened_at, case.id))
+
+    def emit(self, decision: Decision) -> None:
+        """Decide, and fold."""
+        self.state = evolve(self.state, decision)
+        self.decisions.append(decision)
+        case = self.state.cases.get(decision.case) if decision.case else None
+        if case is not None and case.open:
+            self._open[case.node] = case
+        elif case is not None:
+            self._open.pop(case.node, None)
+        if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool:
+            node = self.nodes[decision.node] if decision.node else None
+            if node is not None:
+                self.budgets[decision.pool] = budget.spent(self.budgets[decision.pool], node)
+
+    def hold(self, decision: Decision) -> None:
+        """Record a hold, unless it stands already for the same kind of reason."""
+        standing = self.state.holds.get(decision.hold_key)
+        if standing is None or standing.held_by is not decision.held_by:
+            self.emit(decision)
+
+    def lift(self, key: str, reason: str) -> None:
+        """A hold that stands no more, without an action that would say so by itself."""
+        if key in self.state.holds:
+            self.emit(self.decision(Kind.DECIDED, Action.JUDGE, reason, hold_key=key))
+
+    def decision(self, kind: Kind, action: Action, reason: str, **fields: object) -> Decision:
+        """A decision of now, by the controller."""
+        return Decision(
+            **{"at": self.now, "actor": self.snapshot.actor, "kind": kind, "action": action, "reason": reason, **fields}  # type: ignore[arg-type]
+        )
+
+    def about_case(self, kind: Kind, action: Action, case: Case, reason: str, **fields: object) -> Decision:
+        """A decision about a case that is open."""
+        known = {"case": case.id, "node": case.node, "machine": case.machine, "pool": case.pool}
+        return self.decision(kind, action, reason, **{**known, **fields})
+
+    def pool_name(self, node: Node) -> str:
+        """The node's pool; empty where it has none."""
+        pool = budget.pool_of(node, self.rules)
+        return pool.name if pool else ""
+
+    def new_case_id(self, node: Node) -> str:
+        """A label value, unique to this machine and moment: `q20261129-7f3a2b1c`."""
+        seed = "|".join((self.snapshot.cluster, node.name, node.machine.node_uid, self.now.isoformat()))
+        return f"q{self.now:%Y%m%d}-{hashlib.sha256(seed.encode()).hexdigest()[:8]}"
+
+
+def policy_fields(policy: LoadedPolicy) -> dict[str, object]:
+    """What the trail says of the policy that decided."""
+    return {"policy": policy.name, "policy_hash": policy.hash, "policy_revision": policy.revision}
+
+
+def case_key(case_id: str) -> str:
+    """The hold key of a case."""
+    return f"case/{case_id}"
+
+
+def judge_key(policy: LoadedPolicy) -> str:
+    """The hold key of a policy that cannot be judged or is held itself."""
+    return f"judge/{policy.name}"
+
+
+NO_CASE: Mapping[HeldBy, str] = {
+    HeldBy.IGNORED: "the node carries the opt-out label",
+    HeldBy.NOT_IN_POOL: "the node is in no pool of the fleet file",
+    HeldBy.DISMISSED: "a person put this machine back in service despite this finding",
+}

@@ -1,0 +1,71 @@
+"""From a sample's labels to a node and a device. A name that matches no node is reported, never acted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from quarantine.core.model import Device, DeviceKind, Node
+from quarantine.core.policy import NodeLabel
+from quarantine.core.promql import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A sample whose node cannot be told. `said` is what its label says."""
+
+    said: str
+    why: Literal["no-such-node", "ambiguous-node", "unnamed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The nodes by name and by address; an address of two nodes is ambiguous (a ghost of one that moved)."""
+
+    nodes: Mapping[str, Node]
+    by_address: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, nodes: Mapping[str, Node]) -> Directory:
+        """Built once per cycle."""
+        found: dict[str, tuple[str, ...]] = {}
+        for node in nodes.values():
+            for address in node.addresses:
+                found[address] = (*found.get(address, ()), node.name)
+        return cls(nodes, found)
+
+    def node(self, label: NodeLabel, labels: Mapping[str, str]) -> Node | Unmatched:
+        """The node that a sample is about."""
+        said = next((labels[name] for name in label.first if labels.get(name)), "")
+        if not said:
+            return Unmatched("", "unnamed")
+        if label.means == "name":
+            node = self.nodes.get(said)
+            return node if node is not None else Unmatched(said, "no-such-node")
+        names = self.by_address.get(host_of(said), ())
+        if len(names) == 1:
+            return self.nodes[names[0]]
+        return Unmatched(said, "ambiguous-node" if names else "no-such-node")
+
+
+def host_of(address: str) -> str:
+    """`10.0.0.7:9100` and `[fd00::7]:9100` without their port."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    host, _, port = address.rpartition(":")
+    return host if host and port.isdigit() and ":" not in host else address
+
+
+def device_of(reading: Reading, labels: Mapping[str, str]) -> Device | None:
+    """The device that a sample is about; None where its labels do not name one."""
+    kind = reading.signal.device
+    spec = reading.source.device
+    if kind is DeviceKind.NODE or spec is None:
+        return Device(DeviceKind.NODE, "")
+    index = labels.get(spec.index, "") if spec.index else ""
+    if spec.join:
+        parts = [labels.get(part, "") for part in spec.join]
+        return Device(kind, "/".join(parts), index) if all(parts) else None
+    name = next((labels[label] for label in spec.first if labels.get(label)), "")
+    return Device(kind, name, index) if name else None

@@ -1,0 +1,65 @@
+"""`plan(snapshot, rules)`: the one place where it is decided what is done, for dry-run, backtest and tests alike."""
+
+from __future__ import annotations
+
+from quarantine.core import asked, strays, triage, upkeep
+from quarantine.core.decision import Action, Decision, Kind
+from quarantine.core.draft import Draft
+from quarantine.core.identity import Directory
+from quarantine.core.judge import Judgement, judge
+from quarantine.core.policy import Rules
+from quarantine.core.reasons import in_words
+from quarantine.core.snapshot import Plan, Snapshot
+
+
+def plan(snapshot: Snapshot, rules: Rules) -> Plan:
+    """Pure: the same snapshot and rules give the same plan, and planning again on its result gives nothing new.
+
+    People come first, then what the cluster says of open cases, then new findings (the strongest first, so that they
+    get what budget is left), then what follows from them.
+    """
+    draft = Draft(snapshot, rules)
+    judgements = judge_all(snapshot, rules)
+    draft.found(judgements)
+    asked.requests(draft)
+    upkeep.cases(draft)
+    upkeep.marks(draft)
+    fit = triage.policies_fit(draft, judgements)
+    for judgement in fit:
+        strays.strays(draft, judgement)
+    sound = all(judgement.failed is None for judgement in judgements) and len(fit) == len(judgements)
+    triage.offences(draft, fit, complete=sound)
+    triage.recoveries(draft, judgements)
+    upkeep.deadlines(draft)
+    asked.swaps(draft)
+    decisions = tuple(draft.decisions)
+    return Plan(snapshot.now, decisions, summary(snapshot, judgements, decisions))
+
+
+def judge_all(snapshot: Snapshot, rules: Rules) -> list[Judgement]:
+    """The verdicts of every policy that was asked."""
+    directory = Directory.of(snapshot.nodes)
+    asked_of = [policy for policy in rules.policies if policy.name in snapshot.answers]
+    return [judge(policy, snapshot.answers[policy.name], rules, directory) for policy in asked_of]
+
+
+def summary(snapshot: Snapshot, judgements: list[Judgement], decisions: tuple[Decision, ...]) -> str:
+    """The cycle in one plain English sentence."""
+    bad = sum(len(judgement.bad) for judgement in judgements)
+    blind = [judgement.policy.name for judgement in judgements if judgement.failed is not None]
+    taken = [d.node or "" for d in decisions if d.kind is Kind.DECIDED and d.action is Action.QUARANTINE]
+    held = sorted({str(d.held_by) for d in decisions if d.kind is Kind.HELD})
+    cases = sum(1 for case in snapshot.state.cases.values() if case.open)
+    parts = [f"{bad} finding{'' if bad == 1 else 's'} on {len(snapshot.nodes)} nodes, {cases} open cases"]
+    if taken:
+        parts.append(f"taking out {in_words(taken)}")
+    if held:
+        parts.append(f"holding back because of {', '.join(held)}")
+    if blind:
+        parts.append(f"blind in {in_words(blind)}")
+    other = len(decisions) - len(taken) - sum(1 for d in decisions if d.kind is Kind.HELD)
+    if other:
+        parts.append(f"{other} further decision{'' if other == 1 else 's'}")
+    if not decisions:
+        parts.append("nothing to do")
+    return "; ".join(parts)

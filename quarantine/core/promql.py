@@ -1,0 +1,287 @@
+"""Policy → query text. The forms, what they cost and what is wrong with the obvious ones: `docs/promql.md`.
+
+A *reading* is one metric of one source of a signal; each is asked and judged by itself. For a reading there are four
+questions: which devices *might* be bad (cheap, whole fleet), which of those *are* (exact, these devices alone), which
+devices of open cases are *good again* (exact), and how many devices can be seen at all (slow pace).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from quarantine.core.policy import LoadedPolicy, Recovery, Rules, SignalSpec, Source, Trigger
+from quarantine.core.units import format_duration, format_number
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One metric of one source. `key` names it in answers and in the trail."""
+
+    key: str
+    signal: SignalSpec
+    source: Source
+    metric: str | None  # None: the source is an expression, which cannot be narrowed to devices
+    matchers: Mapping[str, str]
+
+    @property
+    def node_labels(self) -> tuple[str, ...]:
+        """The labels that may name the node."""
+        return self.source.node.first
+
+    @property
+    def device_labels(self) -> tuple[str, ...]:
+        """The labels that may name the device; empty where it is the node."""
+        device = self.source.device
+        return (*device.first, *device.join) if device else ()
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What a device is aggregated by, so that a job change, MIG or a second exporter does not split it."""
+        return (*self.node_labels, *self.device_labels)
+
+
+def readings(signal: SignalSpec, matchers: Mapping[str, str]) -> tuple[Reading, ...]:
+    """All readings of a signal, in the order in which its sources are written."""
+    found = []
+    for source in signal.sources:
+        for metric in source.metrics or (None,):
+            key = f"{source.exporter}/{metric or 'expr'}"
+            found.append(Reading(key, signal, source, metric, matchers))
+    return tuple(found)
+
+
+def readings_of(policy: LoadedPolicy, rules: Rules) -> tuple[Reading, ...]:
+    """The readings that a policy is judged by."""
+    return readings(rules.signals[policy.spec.signal], rules.fleet.matchers)
+
+
+# --- The four questions -----------------------------------------------------------------------------------------------
+
+
+def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
+    """The cheap superset of the bad devices, as raw series or as device groups; None: ask `bad` of all at once."""
+    trigger = policy.spec.trigger
+    if reading.metric is None:
+        return None
+    if trigger.events is None:
+        # Whatever is bad is bad now as well: a plain look at fresh samples finds every device that can qualify.
+        return f"{_plausible(reading, _fresh(reading, None))} {_compare(trigger)}"
+    window = format_duration(trigger.window)
+    selector = _selector(reading, None)
+    by = _by(reading.group)
+    high = f"max by ({by}) (max_over_time({selector}[{window}]))"
+    low = f"min by ({by}) (min_over_time({selector}[{window}]))"
+    return f"{high} - {low} >= {trigger.events}"
+
+
+def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None) -> str:
+    """The devices that the trigger finds bad; the value is what people want to see (now, or new events)."""
+    trigger = policy.spec.trigger
+    series = _series(reading, devices, trigger)
+    over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
+    if trigger.events is not None:
+        text = (
+            f"(({series}) - min_over_time(({series}){over}) >= {trigger.events})"
+            f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
+        )
+        text = f"({text}){_unsaturated(reading, series)}"
+    else:
+        bound = _compare(trigger)
+        share = format_number(1 - trigger.tolerate)
+        seen = f"count_over_time(({series}){over})"
+        text = (
+            f"(({series}) {bound})"
+            f" and (count_over_time((({series}) {bound}){over}) >= {share} * {seen} - 1e-9)"
+            f" and ({seen} >= {_least(trigger.coverage, trigger.window, reading)})"
+        )
+    return text + _alive(reading, devices)
+
+
+def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
+    """Those of `devices` that show positive evidence of health, under load, for the whole recovery time."""
+    recovery = policy.spec.recovery
+    series = _series(reading, devices, policy.spec.trigger)
+    over = f"[{format_duration(recovery.lasting)}:{_step(reading)}]"
+    least = _least(recovery.coverage, recovery.lasting, reading)
+    quiet = _quiet(recovery, reading, series, over)
+    covered = f"(count_over_time(({series}){over}) >= {least})"
+    floor = format_number(recovery.load.above)
+    busy = f"(avg_over_time(({_load(load, devices)}){over}) > {floor})"
+    on = _by(reading.group if load.device_labels else reading.node_labels)
+    return f"{quiet} and {covered} and on ({on}) {busy}" + _alive(reading, devices)
+
+
+def coverage(reading: Reading) -> str:
+    """How many devices of each node can be seen now."""
+    return f"count by ({_by(reading.node_labels)}) ({_series(reading, None, None)})"
+
+
+def describe(reading: Reading, devices: Sequence[Labels]) -> str:
+    """The raw series of these devices, for the labels that people want to read (index, model, PCI address)."""
+    if reading.metric is None:
+        assert reading.source.expr is not None  # noqa: S101
+        return reading.source.expr
+    return _fresh(reading, devices)
+
+
+def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Reading | None:
+    """Where the load of a reading's devices is read: the same exporter's source of the recovery's load signal."""
+    signal = rules.signals.get(policy.spec.recovery.load.signal)
+    if signal is None:
+        return None
+    same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == reading.source.exporter)
+    return next(same, None)
+
+
+def probes(policy: LoadedPolicy, reading: Reading, device: Labels) -> Mapping[str, str]:
+    """What the trigger sees of one device, in parts, to say why nothing was found: see `explain.why_not`."""
+    trigger = policy.spec.trigger
+    series = _series(reading, [device], trigger)
+    over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
+    asked = {"now": series, "seen": f"count_over_time(({series}){over})"}
+    if reading.metric is not None:
+        raw = f"{_selector(reading, [device])}[{format_duration(trigger.window)}]"
+        asked["raw"] = f"max by ({_by(reading.group)}) (last_over_time({raw}))"
+        asked["raw_max"] = f"max by ({_by(reading.group)}) (max_over_time({raw}))"
+    if trigger.events is not None:
+        asked["events"] = f"({series}) - min_over_time(({series}){over})"
+        asked["resets"] = f"resets(({series}){over})"
+    else:
+        asked["over"] = f"count_over_time((({series}) {_compare(trigger)}){over})"
+        extreme = "max" if trigger.above is not None else "min"
+        asked["extreme"] = f"{extreme}_over_time(({series}){over})"
+    return asked
+
+
+def expected_samples(policy: LoadedPolicy, reading: Reading) -> tuple[int, int]:
+    """(samples that the trigger's window should hold, the fewest that it must hold)."""
+    trigger = policy.spec.trigger
+    count = trigger.window / reading.signal.interval
+    return math.floor(count), _least(trigger.coverage, trigger.window, reading)
+
+
+# --- Pieces -----------------------------------------------------------------------------------------------------------
+
+
+def _series(reading: Reading, devices: Sequence[Labels] | None, trigger: Trigger | None) -> str:
+    """The device's value, now: filtered and deduplicated before any window looks at it."""
+    keep = "min" if trigger is not None and trigger.below is not None else "max"
+    value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, devices)
+    text = f"{keep} by ({_by(reading.group)}) ({_plausible(reading, value)})"
+    if reading.source.gate:
+        text += f" and on ({_by(reading.node_labels)}) ({reading.source.gate})"
+    return text
+
+
+def _load(load: Reading, devices: Sequence[Labels]) -> str:
+    """The load's series of the same devices, or of their nodes where it is the node's."""
+    known = set(load.group)
+    own = [{k: v for k, v in d.items() if k in known} for d in devices]
+    return _series(load, own, None)
+
+
+def _fresh(reading: Reading, devices: Sequence[Labels] | None) -> str:
+    # Staleness markers and the five-minute lookback do not reach past last_over_time: two intervals are fresh.
+    return f"last_over_time({_selector(reading, devices)}[{format_duration(2 * reading.signal.interval)}])"
+
+
+def _plausible(reading: Reading, text: str) -> str:
+    bounds = reading.signal.plausible
+    return f"{text} >= {_number(bounds.min)} <= {_number(bounds.max)}"
+
+
+def _selector(reading: Reading, devices: Sequence[Labels] | None, metric: str | None = None) -> str:
+    fixed = {**reading.matchers, **reading.source.match}
+    matchers = [f"{k}={quote(v)}" for k, v in fixed.items()]
+    if devices is None:
+        matchers += [f'{label}!=""' for label in _required(reading.source)]
+    else:
+        matchers += _narrowed(reading.group, devices)
+    return f"{metric or reading.metric}{{{','.join(dict.fromkeys(matchers))}}}"
+
+
+def _required(source: Source) -> tuple[str, ...]:
+    """A series must name node and device to be evidence. Where a name has alternatives, none can be required."""
+    device = source.device
+    names = [source.node.first, *((device.first, *((part,) for part in device.join)) if device else ())]
+    return tuple(labels[0] for labels in names if len(labels) == 1)
+
+
+def _narrowed(group: Iterable[str], devices: Sequence[Labels]) -> list[str]:
+    """Matchers that let these devices through. Others may pass too (labels are matched one by one): harmless."""
+    found = []
+    for label in group:
+        values = sorted({d.get(label, "") for d in devices})
+        if len(values) == 1:
+            found.append(f"{label}={quote(values[0])}")
+        else:
+            found.append(f"{label}=~{quote('|'.join(_regex(v) for v in values))}")
+    return found
+
+
+def _alive(reading: Reading, devices: Sequence[Labels] | None) -> str:
+    """An exporter may serve its cache: the heartbeat must have moved within four intervals."""
+    beat = reading.source.heartbeat
+    if beat is None:
+        return ""
+    window = format_duration(4 * reading.signal.interval)
+    by = _by(reading.group)
+    return f" and on ({by}) (max by ({by}) (changes({_selector(reading, devices, beat)}[{window}])) > 0)"
+
+
+def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:
+    if recovery.below is not None:
+        return f"(max_over_time(({series}){over}) < {_number(recovery.below)})"
+    if recovery.above is not None:
+        return f"(min_over_time(({series}){over}) > {_number(recovery.above)})"
+    still = (
+        f"(({series}) - min_over_time(({series}){over}) == 0)"
+        f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
+    )
+    return f"({still}{_unsaturated(reading, series)})"
+
+
+def _unsaturated(reading: Reading, series: str) -> str:
+    """At its largest value a counter counts nothing more, so nothing is known."""
+    top = reading.signal.saturates
+    return "" if top is None else f" and (({series}) < {_number(top)})"
+
+
+def _compare(trigger: Trigger) -> str:
+    if trigger.above is not None:
+        return f"> {_number(trigger.above)}"
+    assert trigger.below is not None  # noqa: S101
+    return f"< {_number(trigger.below)}"
+
+
+def _least(share: float, window: timedelta, reading: Reading) -> int:
+    return max(1, math.floor(share * (window / reading.signal.interval) + 1e-9))
+
+
+def _step(reading: Reading) -> str:
+    return format_duration(reading.signal.interval)
+
+
+def _by(labels: Iterable[str]) -> str:
+    return ", ".join(labels)
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _regex(value: str) -> str:
+    """RE2-quoted: only what is special there, since Go refuses needless escapes of letters."""
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value)
+
+
+def quote(value: str) -> str:
+    """A PromQL string literal."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,156 @@
+"""What the trail adds up to: `evolve` folds one decision into the state.
+
+The ledger keeps its tables by it, the backtest steps with it, and the property "planning twice yields nothing new" is
+stated with it. The outbox follows the cases: a case's effect that is `PENDING` after folding stands in the outbox, one
+that is not does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Evidence, Finding
+from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
+from quarantine.core.lifecycle import check_transition
+from quarantine.core.model import Device, Severity, Verdict
+
+PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
+PENDING = EffectState(EffectStatus.PENDING)
+
+
+def fold(state: State, decisions: Iterable[Decision]) -> State:
+    """`evolve`, one after the other."""
+    for decision in decisions:
+        state = evolve(state, decision)
+    return state
+
+
+def evolve(state: State, decision: Decision) -> State:
+    """The state after this decision. Raises ValueError for one that could not have been taken in `state`."""
+    state = _answered(_held(state, decision), decision)
+    case = _case_after(state, decision)
+    if case is not None:
+        state = replace(state, cases={**state.cases, case.id: case})
+    if decision.kind is not Kind.DECIDED:
+        return state
+    if decision.action is Action.QUARANTINE:
+        since = decision.at - PACE_MEMORY
+        kept = tuple(entry for entry in state.quarantined_at if entry[0] > since)
+        return replace(state, quarantined_at=(*kept, (decision.at, decision.pool)))
+    if decision.action in (Action.DISMISS, Action.RELEASE) and decision.until is not None and case is not None:
+        return replace(state, dismissals=(*_standing(state, decision), _dismissal(case, decision)))
+    return state
+
+
+def _answered(state: State, decision: Decision) -> State:
+    if decision.request is None:
+        return state
+    return replace(state, answered=state.answered | {decision.request})
+
+
+def _held(state: State, decision: Decision) -> State:
+    """A hold stands from the decision that records it to the next one, of any outcome, under the same key."""
+    if not decision.hold_key:
+        return state
+    holds = {key: hold for key, hold in state.holds.items() if key != decision.hold_key}
+    if decision.held_by is not None:
+        holds[decision.hold_key] = Hold(decision.hold_key, decision.held_by, decision.reason, decision.at)
+    return replace(state, holds=holds)
+
+
+def _standing(state: State, decision: Decision) -> tuple[Dismissal, ...]:
+    return tuple(d for d in state.dismissals if d.until > decision.at)
+
+
+def _dismissal(case: Case, decision: Decision) -> Dismissal:
+    assert decision.until is not None  # noqa: S101
+    keys = tuple(f.key for f in case.findings)
+    return Dismissal(case.node, case.machine, keys, decision.until, decision.reason)
+
+
+def _case_after(state: State, decision: Decision) -> Case | None:
+    if decision.case is None:
+        return None
+    before = state.cases.get(decision.case)
+    if decision.kind in (Kind.DONE, Kind.FAILED):
+        return _with_outcome(_known(before, decision), decision)
+    case = before if before is not None else _opened(decision)
+    case = _with_finding(case, decision)
+    if decision.phase is not None and decision.phase is not case.phase:
+        check_transition(case.phase, decision.phase)
+        case = replace(case, phase=decision.phase, phase_since=decision.at, held_by=None)
+    if decision.action in (Action.QUARANTINE, Action.JOIN) and decision.kind is Kind.HELD:
+        case = replace(case, held_by=decision.held_by)
+    return _with_effects(case, decision)
+
+
+def _known(case: Case | None, decision: Decision) -> Case:
+    if case is None:
+        raise ValueError(f"the outcome of {decision.effect} names case {decision.case}, which was never opened")
+    return case
+
+
+def _opened(decision: Decision) -> Case:
+    """A case begins with the decision that first names it, in the phase that this decision gives."""
+    if decision.case is None or decision.node is None or decision.machine is None or decision.phase is None:
+        raise ValueError(f"a decision to {decision.action} opens a case without its node, machine or phase")
+    return Case(
+        id=decision.case,
+        node=decision.node,
+        machine=decision.machine,
+        phase=decision.phase,
+        opened_at=decision.at,
+        phase_since=decision.at,
+        findings=(),
+        opened_by=decision.actor,
+        reason=decision.reason,
+        pool=decision.pool,
+        effects=_MARKED if decision.action is Action.ADOPT else {},
+    )
+
+
+_MARKED: Mapping[Effect, EffectState] = {Effect.MARK: EffectState(EffectStatus.DONE, "adopted")}
+
+
+def _with_finding(case: Case, decision: Decision) -> Case:
+    if decision.policy is None or decision.device is None or decision.evidence is None:
+        return case
+    if decision.action is Action.RECOVER:
+        found = tuple(replace(f, verdict=Verdict.GOOD) if f.key == _key(decision) else f for f in case.findings)
+        return replace(case, findings=found)
+    if decision.action not in (Action.QUARANTINE, Action.JOIN):
+        return case
+    same = next((f for f in case.findings if f.key == _key(decision)), None)
+    if same is not None and same.verdict is Verdict.BAD:
+        return case
+    others = tuple(f for f in case.findings if f.key != _key(decision))
+    return replace(case, findings=(*others, _finding(decision, decision.policy, decision.device, decision.evidence)))
+
+
+def _key(decision: Decision) -> tuple[str | None, Device | None]:
+    return (decision.policy, decision.device)
+
+
+def _finding(decision: Decision, policy: str, device: Device, evidence: Evidence) -> Finding:
+    severity = decision.severity or Severity.WARNING
+    return Finding(policy, device, severity, decision.at, decision.verdict or Verdict.UNKNOWN, evidence)
+
+
+def _with_effects(case: Case, decision: Decision) -> Case:
+    effects = dict(case.effects)
+    if not case.open:
+        # What was still to be done for a case is void once it has ended; only what ends it remains.
+        abandoned = EffectState(EffectStatus.ABANDONED)
+        effects = {e: abandoned if s.status is EffectStatus.PENDING else s for e, s in effects.items()}
+    effects |= dict.fromkeys(decision.effects, PENDING)
+    return replace(case, effects=effects)
+
+
+def _with_outcome(case: Case, decision: Decision) -> Case:
+    assert decision.effect is not None  # noqa: S101
+    status = EffectStatus.DONE if decision.kind is Kind.DONE else EffectStatus.ABANDONED
+    by_us = case.cordoned_by_us if decision.cordoned_by_us is None else decision.cordoned_by_us
+    effects = {**case.effects, decision.effect: EffectState(status, decision.ref)}
+    return replace(case, effects=effects, cordoned_by_us=by_us)

@@ -1,0 +1,201 @@
+"""Carry out what was decided: persist the attempt, do it, persist the outcome.
+
+What fails stays in the outbox and is tried again in a later cycle, ever more slowly. What was started and has no
+outcome (a crash in between) is looked up at the far side before it is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from quarantine.core import letters, marks
+from quarantine.core.case import Case, Effect, EffectStatus
+from quarantine.core.decision import Action, Decision, Kind, PendingEffect
+from quarantine.core.errors import Conflict, NodeGone, Refused, Superseded, Unavailable
+from quarantine.core.model import Mode, Node
+from quarantine.core.policy import Rules
+from quarantine.core.snapshot import Snapshot
+from quarantine.ports import Clock, Cluster, Ledger, Notifier, Tickets
+
+LONGEST_WAIT = timedelta(minutes=5)
+_ORDER = list(Effect)
+_ACTION: Mapping[Effect, Action] = {
+    Effect.MARK: Action.QUARANTINE,
+    Effect.EVENT: Action.QUARANTINE,
+    Effect.TICKET: Action.TICKET,
+    Effect.NOTIFY: Action.NOTIFY,
+    Effect.UNMARK: Action.RELEASE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an effect. `final` False: it was given up for good."""
+
+    reason: str
+    ref: str = ""
+    done: bool = True
+    cordoned_by_us: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a cycle did."""
+
+    done: tuple[str, ...]
+    postponed: tuple[str, ...]  # one sentence each
+
+
+@dataclass(slots=True)
+class Executor:
+    """Works through the outbox of one term."""
+
+    cluster: Cluster
+    ledger: Ledger
+    tickets: Tickets | None
+    notifier: Notifier | None
+    clock: Clock
+    rules: Rules
+
+    def run(self, term: int, snapshot: Snapshot) -> Executed:
+        """Try everything that is due. Raises Superseded and LedgerUnavailable: without its record, nothing is done."""
+        view = self.ledger.load()
+        done: list[str] = []
+        postponed: list[str] = []
+        for pending in sorted(view.pending, key=lambda p: (p.decided_at, p.case, _ORDER.index(p.effect))):
+            case = self.ledger.load().state.cases[pending.case] if done else view.state.cases[pending.case]
+            if not self._due(pending, case, snapshot.mode):
+                continue
+            self.ledger.attempt(term, pending.key, self.clock.now())
+            try:
+                outcome = self._carry_out(pending, case, snapshot)
+            except Superseded:
+                raise
+            except (Conflict, Unavailable, Refused) as error:
+                self.ledger.postpone(term, pending.key, str(error))
+                postponed.append(f"{pending.effect} of case {case.id} on {case.node} is put off: {error}")
+                continue
+            self.ledger.settle(term, pending.key, _decision(pending, case, outcome, self.clock.now(), snapshot.actor))
+            done.append(outcome.reason)
+        return Executed(tuple(done), tuple(postponed))
+
+    def _due(self, pending: PendingEffect, case: Case, mode: Mode) -> bool:
+        if mode is Mode.OBSERVE and pending.effect is not Effect.UNMARK:
+            return False  # the switch was thrown after it was decided: what takes marks away still goes on
+        if pending.effect in (Effect.EVENT, Effect.TICKET, Effect.NOTIFY) and not _marked(case):
+            return False
+        if pending.last_attempt_at is None:
+            return True
+        wait = min(timedelta(seconds=2 ** min(pending.attempts, 9)), LONGEST_WAIT)
+        return self.clock.now() >= pending.last_attempt_at + wait
+
+    def _carry_out(self, pending: PendingEffect, case: Case, snapshot: Snapshot) -> Outcome:
+        node = snapshot.nodes.get(case.node)
+        match pending.effect:
+            case Effect.MARK:
+                return self._mark(case, node)
+            case Effect.UNMARK:
+                return self._unmark(case, node)
+            case Effect.EVENT:
+                return self._event(case)
+            case Effect.TICKET:
+                return self._ticket(case, snapshot.cluster)
+            case Effect.NOTIFY:
+                return self._notify(case, snapshot.cluster, again=pending.attempts > 0)
+            case _:
+                assert_never(pending.effect)
+
+    def _mark(self, case: Case, node: Node | None) -> Outcome:
+        if node is None or not marks.machine_matches(node, case.machine):
+            return Outcome(f"{case.node} is not the machine of case {case.id} any more", done=False)
+        prefix = self.rules.prefix
+        said = f"{marks.taint_key(prefix)}={case.id}:NoSchedule"
+        if marks.case_on(node, prefix) == case.id:
+            by_us = node.annotations.get(f"{prefix}/cordoned-by") == "quarantine"
+            return Outcome(f"{case.node} carries the taint {said} already", node.resource_version, cordoned_by_us=by_us)
+        patch = marks.mark(
+            node, case, prefix=prefix, reason=case.reason, cordon=self._cordons(case), phase=case.phase.value
+        )
+        try:
+            written = self.cluster.patch_node(patch)
+        except NodeGone as error:
+            return Outcome(str(error), done=False)
+        by_us = marks.cordoned_by_us(patch, prefix)
+        cordon = "cordoned and " if by_us else "left cordoned as it was and " if node.unschedulable else ""
+        return Outcome(f"{case.node} is {cordon}tainted {said}", written.resource_version, cordoned_by_us=by_us)
+
+    def _cordons(self, case: Case) -> bool:
+        found = [policy for f in case.findings if (policy := self.rules.policy(f.policy)) is not None]
+        return not found or any(policy.spec.response.cordon for policy in found)
+
+    def _unmark(self, case: Case, node: Node | None) -> Outcome:
+        if node is None or not marks.machine_matches(node, case.machine):
+            return Outcome(f"{case.node} is gone, so there is no mark to take away")
+        patch = marks.unmark(node, case, prefix=self.rules.prefix)
+        if patch is None:
+            return Outcome(f"{case.node} carries no mark of case {case.id} any more")
+        try:
+            written = self.cluster.patch_node(patch)
+        except NodeGone as error:
+            return Outcome(str(error))
+        uncordoned = "uncordoned" if patch.unschedulable is False else "left as cordoned by others"
+        done = uncordoned if node.unschedulable else "schedulable as before"
+        return Outcome(
+            f"the marks of case {case.id} are taken off {case.node}, which is {done}", written.resource_version
+        )
+
+    def _event(self, case: Case) -> Outcome:
+        event = marks.NodeEvent(
+            name=f"{case.node}.{case.id}",
+            node=case.node,
+            node_uid=case.machine.node_uid,
+            reason="Quarantined",
+            message=case.reason,
+            warning=True,
+        )
+        try:
+            self.cluster.create_event(event)
+        except NodeGone as error:
+            return Outcome(str(error), done=False)
+        return Outcome(f"an Event on {case.node} says why", event.name)
+
+    def _ticket(self, case: Case, cluster: str) -> Outcome:
+        if self.tickets is None:
+            return Outcome("no ticket system is configured (tickets.kind), so none was filed", done=False)
+        # Looked up at every attempt: an earlier one may have been filed without its answer reaching us.
+        ticket = self.tickets.find(case.id) or self.tickets.open(letters.report(case, cluster, self.rules))
+        return Outcome(f"ticket {ticket.ref} reports {case.node}", ticket.ref)
+
+    def _notify(self, case: Case, cluster: str, *, again: bool) -> Outcome:
+        if self.notifier is None:
+            return Outcome("no Slack is configured (slack.token and slack.channel), so nobody was told", done=False)
+        state = case.effects.get(Effect.TICKET)
+        ticket = state.ref if state is not None and state.status is EffectStatus.DONE else ""
+        ref = self.notifier.find(case.id) if again else None
+        ref = ref or self.notifier.post(letters.report(case, cluster, self.rules), ticket)
+        return Outcome(f"Slack message {ref} asks for the swap of {case.node}", ref)
+
+
+def _marked(case: Case) -> bool:
+    state = case.effects.get(Effect.MARK)
+    return state is not None and state.status is EffectStatus.DONE
+
+
+def _decision(pending: PendingEffect, case: Case, outcome: Outcome, at: datetime, actor: str) -> Decision:
+    return Decision(
+        at=at,
+        kind=Kind.DONE if outcome.done else Kind.FAILED,
+        action=_ACTION[pending.effect],
+        reason=outcome.reason,
+        actor=actor,
+        node=case.node,
+        machine=case.machine,
+        case=case.id,
+        effect=pending.effect,
+        ref=outcome.ref,
+        cordoned_by_us=outcome.cordoned_by_us,
+        pool=case.pool,
+    )
