@@ -59,6 +59,10 @@ class Controller:
             report = CycleReport(f"nothing was done in this cycle: {error}", error=error)
         except QuarantineError as error:
             report = CycleReport(f"this cycle ended early: {error}", error=error)
+        except Exception as error:
+            log.exception("a defect ended this cycle; please report it with this traceback")
+            sentence = f"this cycle ended early by a defect ({type(error).__name__}), and the next one starts afresh"
+            report = CycleReport(sentence, error=QuarantineError(sentence))
         if report.error is not None:
             log.warning(report.sentence)
         else:

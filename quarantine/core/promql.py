@@ -17,6 +17,7 @@ from quarantine.core.policy import LoadedPolicy, Recovery, Rules, SignalSpec, So
 from quarantine.core.units import format_duration, format_number
 
 Labels = Mapping[str, str]
+Narrow = tuple[str, ...] | None  # matchers that keep a selector to some devices; None: the whole fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
 def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None) -> str:
     """The devices that the trigger finds bad; the value is what people want to see (now, or new events)."""
     trigger = policy.spec.trigger
-    series = _series(reading, devices, trigger)
+    only = _narrowed(reading.group, devices)
+    series = _series(reading, only, trigger)
     over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
     if trigger.events is not None:
         text = (
@@ -100,13 +102,14 @@ def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None
             f" and (count_over_time((({series}) {bound}){over}) >= {share} * {seen} - 1e-9)"
             f" and ({seen} >= {_least(trigger.coverage, trigger.window, reading)})"
         )
-    return text + _alive(reading, devices)
+    return text + _alive(reading, only)
 
 
 def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
     """Those of `devices` that show positive evidence of health, under load, for the whole recovery time."""
     recovery = policy.spec.recovery
-    series = _series(reading, devices, policy.spec.trigger)
+    only = _narrowed(reading.group, devices)
+    series = _series(reading, only, policy.spec.trigger)
     over = f"[{format_duration(recovery.lasting)}:{_step(reading)}]"
     least = _least(recovery.coverage, recovery.lasting, reading)
     quiet = _quiet(recovery, reading, series, over)
@@ -114,12 +117,15 @@ def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequenc
     floor = format_number(recovery.load.above)
     busy = f"(avg_over_time(({_load(load, devices)}){over}) > {floor})"
     on = _by(reading.group if load.device_labels else reading.node_labels)
-    return f"{quiet} and {covered} and on ({on}) {busy}" + _alive(reading, devices)
+    return f"{quiet} and {covered} and on ({on}) {busy}" + _alive(reading, only)
 
 
 def coverage(reading: Reading) -> str:
-    """How many devices of each node can be seen now."""
-    return f"count by ({_by(reading.node_labels)}) ({_series(reading, None, None)})"
+    """How many devices of each node can be seen now. One that no label names cannot be judged, and does not count."""
+    required = tuple(f'{label}!=""' for label in _required(reading.source))
+    named = reading.source.device.first if reading.source.device else ()
+    either = [_series(reading, (*required, f'{label}!=""'), None) for label in named] or [_series(reading, None, None)]
+    return f"count by ({_by(reading.node_labels)}) ({' or '.join(either)})"
 
 
 def describe(reading: Reading, devices: Sequence[Labels]) -> str:
@@ -127,7 +133,7 @@ def describe(reading: Reading, devices: Sequence[Labels]) -> str:
     if reading.metric is None:
         assert reading.source.expr is not None  # noqa: S101
         return reading.source.expr
-    return _fresh(reading, devices)
+    return _fresh(reading, _narrowed(reading.group, devices))
 
 
 def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Reading | None:
@@ -139,14 +145,15 @@ def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Readin
     return next(same, None)
 
 
-def probes(policy: LoadedPolicy, reading: Reading, device: Labels) -> Mapping[str, str]:
-    """What the trigger sees of one device, in parts, to say why nothing was found: see `explain.why_not`."""
+def probes(policy: LoadedPolicy, reading: Reading, label: str, said: str) -> Mapping[str, str]:
+    """What the trigger sees of the node that `label` names as `said`, in parts: `whynot` says what they mean."""
     trigger = policy.spec.trigger
-    series = _series(reading, [device], trigger)
+    only = (_names(reading, label, said),)
+    series = _series(reading, only, trigger)
     over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
     asked = {"now": series, "seen": f"count_over_time(({series}){over})"}
     if reading.metric is not None:
-        raw = f"{_selector(reading, [device])}[{format_duration(trigger.window)}]"
+        raw = f"{_selector(reading, only)}[{format_duration(trigger.window)}]"
         asked["raw"] = f"max by ({_by(reading.group)}) (last_over_time({raw}))"
         asked["raw_max"] = f"max by ({_by(reading.group)}) (max_over_time({raw}))"
     if trigger.events is not None:
@@ -169,10 +176,10 @@ def expected_samples(policy: LoadedPolicy, reading: Reading) -> tuple[int, int]:
 # --- Pieces -----------------------------------------------------------------------------------------------------------
 
 
-def _series(reading: Reading, devices: Sequence[Labels] | None, trigger: Trigger | None) -> str:
+def _series(reading: Reading, only: Narrow, trigger: Trigger | None) -> str:
     """The device's value, now: filtered and deduplicated before any window looks at it."""
     keep = "min" if trigger is not None and trigger.below is not None else "max"
-    value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, devices)
+    value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, only)
     text = f"{keep} by ({_by(reading.group)}) ({_plausible(reading, value)})"
     if reading.source.gate:
         text += f" and on ({_by(reading.node_labels)}) ({reading.source.gate})"
@@ -181,14 +188,12 @@ def _series(reading: Reading, devices: Sequence[Labels] | None, trigger: Trigger
 
 def _load(load: Reading, devices: Sequence[Labels]) -> str:
     """The load's series of the same devices, or of their nodes where it is the node's."""
-    known = set(load.group)
-    own = [{k: v for k, v in d.items() if k in known} for d in devices]
-    return _series(load, own, None)
+    return _series(load, _narrowed(load.group, devices), None)
 
 
-def _fresh(reading: Reading, devices: Sequence[Labels] | None) -> str:
+def _fresh(reading: Reading, only: Narrow) -> str:
     # Staleness markers and the five-minute lookback do not reach past last_over_time: two intervals are fresh.
-    return f"last_over_time({_selector(reading, devices)}[{format_duration(2 * reading.signal.interval)}])"
+    return f"last_over_time({_selector(reading, only)}[{format_duration(2 * reading.signal.interval)}])"
 
 
 def _plausible(reading: Reading, text: str) -> str:
@@ -196,13 +201,10 @@ def _plausible(reading: Reading, text: str) -> str:
     return f"{text} >= {_number(bounds.min)} <= {_number(bounds.max)}"
 
 
-def _selector(reading: Reading, devices: Sequence[Labels] | None, metric: str | None = None) -> str:
+def _selector(reading: Reading, only: Narrow, metric: str | None = None) -> str:
     fixed = {**reading.matchers, **reading.source.match}
     matchers = [f"{k}={quote(v)}" for k, v in fixed.items()]
-    if devices is None:
-        matchers += [f'{label}!=""' for label in _required(reading.source)]
-    else:
-        matchers += _narrowed(reading.group, devices)
+    matchers += only if only is not None else [f'{label}!=""' for label in _required(reading.source)]
     return f"{metric or reading.metric}{{{','.join(dict.fromkeys(matchers))}}}"
 
 
@@ -213,26 +215,34 @@ def _required(source: Source) -> tuple[str, ...]:
     return tuple(labels[0] for labels in names if len(labels) == 1)
 
 
-def _narrowed(group: Iterable[str], devices: Sequence[Labels]) -> list[str]:
+def _narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
     """Matchers that let these devices through. Others may pass too (labels are matched one by one): harmless."""
+    if devices is None:
+        return None
     found = []
-    for label in group:
+    for label in (name for name in group if any(name in device for device in devices)):
         values = sorted({d.get(label, "") for d in devices})
-        if len(values) == 1:
-            found.append(f"{label}={quote(values[0])}")
-        else:
-            found.append(f"{label}=~{quote('|'.join(_regex(v) for v in values))}")
-    return found
+        one = len(values) == 1
+        found.append(f"{label}={quote(values[0])}" if one else f"{label}=~{quote('|'.join(map(_regex, values)))}")
+    return tuple(found)
 
 
-def _alive(reading: Reading, devices: Sequence[Labels] | None) -> str:
+def _names(reading: Reading, label: str, said: str) -> str:
+    """A matcher for the series of one node. An address comes with the exporter's port."""
+    if reading.source.node.means == "name":
+        return f"{label}={quote(said)}"
+    host = f"\\[?{_regex(said)}\\]?" if ":" in said else _regex(said)
+    return f"{label}=~{quote(host + '(:[0-9]+)?')}"
+
+
+def _alive(reading: Reading, only: Narrow) -> str:
     """An exporter may serve its cache: the heartbeat must have moved within four intervals."""
     beat = reading.source.heartbeat
     if beat is None:
         return ""
     window = format_duration(4 * reading.signal.interval)
     by = _by(reading.group)
-    return f" and on ({by}) (max by ({by}) (changes({_selector(reading, devices, beat)}[{window}])) > 0)"
+    return f" and on ({by}) (max by ({by}) (changes({_selector(reading, only, beat)}[{window}])) > 0)"
 
 
 def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:

@@ -26,7 +26,8 @@ def every_query(loaded: LoadedPolicy, devices: list[dict[str, str]]) -> list[str
             promql.good(loaded, reading, load, devices),
             promql.coverage(reading),
             promql.describe(reading, devices),
-            *promql.probes(loaded, reading, devices[0]).values(),
+            *promql.probes(loaded, reading, reading.node_labels[0], "10.0.0.1").values(),
+            *promql.probes(loaded, reading, reading.node_labels[0], "fd00::1").values(),
         ]
     return found
 
@@ -55,7 +56,8 @@ def test_the_cheap_question_is_cheap() -> None:
 
 def test_the_exact_question_is_for_the_named_devices_alone() -> None:
     reading = promql.readings_of(policy(), LAW)[0]
-    query = promql.bad(policy(), reading, [{"Hostname": "a.b", "UUID": "GPU-1"}, {"Hostname": "c", "UUID": "GPU-2"}])
+    devices = [{"Hostname": "a.b", "hostname": "", "UUID": "GPU-1"}, {"Hostname": "c", "hostname": "", "UUID": "GPU-2"}]
+    query = promql.bad(policy(), reading, devices)
     assert 'Hostname=~"a\\\\.b|c"' in query
     assert 'hostname=""' in query
     assert "[5m:30s]" in query

@@ -1,0 +1,136 @@
+"""The composition root: the one place that knows every adapter, and wires them to the ports by the settings."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from quarantine import __version__
+from quarantine.adapters.kube import KubeCluster, KubeSettings
+from quarantine.adapters.kube import connect as connect_kube
+from quarantine.adapters.policyfiles import load_rules
+from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
+from quarantine.adapters.slack import connect as connect_slack
+from quarantine.adapters.tickets import DirectoryTickets
+from quarantine.controller import Controller
+from quarantine.core.errors import UsageError
+from quarantine.core.model import Mode
+from quarantine.core.policy import Rules
+from quarantine.execute import Executor
+from quarantine.ledger import SqlLedger, migrate, open_ledger
+from quarantine.observe import Observer, Pace
+from quarantine.ports import Notifier, Tickets
+from quarantine.settings import Settings
+
+AGENT = f"quarantine/{__version__}"
+ACTOR = f"controller {__version__}"
+
+
+class SystemClock:
+    """The wall clock."""
+
+    def now(self) -> datetime:
+        """Aware, UTC."""
+        return datetime.now(UTC)  # noqa: TID251 - the one clock of the program
+
+
+CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a command may need, connected lazily enough that nothing is asked before it is used."""
+
+    settings: Settings
+    rules: Rules
+    cluster: KubeCluster
+    metrics: PrometheusMetrics
+    ledger: SqlLedger
+    observer: Observer
+
+
+def rules(settings: Settings) -> Rules:
+    """The policies, signals and fleet. Raises PolicyFaults with every fault found."""
+    return load_rules(settings.policy_paths, prefix=settings.kubernetes.prefix)
+
+
+def ledger(settings: Settings) -> SqlLedger:
+    """The ledger. The embedded SQLite default is made when it is missing; any other must have been migrated."""
+    url = settings.ledger_url()
+    opened = open_ledger(url, settings.cluster, now=CLOCK.now)
+    if opened.embedded and opened.missing:
+        migrate.upgrade(url)
+    return opened
+
+
+@contextmanager
+def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
+    """All parts but those that act; closed at the end. `watch`: keep nodes by a watch, or list them at each look."""
+    with ExitStack() as stack:
+        law = rules(settings)
+        book = stack.enter_context(ledger(settings))
+        kube = settings.kubernetes
+        cluster = stack.enter_context(
+            connect_kube(
+                kubeconfig=kube.kubeconfig,
+                context=kube.context,
+                api_timeout=kube.timeout,
+                prefix=kube.prefix,
+                user_agent=AGENT,
+                settings=KubeSettings(watch=watch, stale_after=kube.stale_after),
+                now=CLOCK.now,
+            )
+        )
+        metrics = stack.enter_context(PrometheusMetrics(prometheus_settings(settings)))
+        pace = Pace(
+            deadline=settings.cycle.deadline,
+            query_timeout=settings.prometheus.timeout,
+            coverage_interval=settings.cycle.coverage_interval,
+            delay=settings.prometheus.delay,
+        )
+        yield Parts(settings, law, cluster, metrics, book, Observer(cluster, metrics, CLOCK, law, pace))
+
+
+def prometheus_settings(settings: Settings) -> PrometheusSettings:
+    """How Prometheus is reached."""
+    return settings.prometheus.connection()
+
+
+def controller(made: Parts) -> Controller:
+    """The cycle over these parts. Raises UsageError where enforcing would be unsafe."""
+    settings = made.settings
+    if settings.mode is Mode.ENFORCE and made.ledger.embedded and made.cluster.in_cluster:
+        raise UsageError(
+            "mode enforce on SQLite inside a cluster is refused, since a lost pod would lose the record of what was "
+            "taken out: set database_url to a Postgres, or mode to observe"
+        )
+    return Controller(
+        observer=made.observer,
+        executor=Executor(made.cluster, made.ledger, tickets(settings), notifier(settings), CLOCK, made.rules),
+        ledger=made.ledger,
+        rules=made.rules,
+        cluster=settings.cluster,
+        mode=settings.mode,
+        actor=ACTOR,
+        holder=f"{socket.gethostname()}/{os.getpid()}",
+    )
+
+
+def tickets(settings: Settings) -> Tickets | None:
+    """Where machines are reported; None where nothing is configured."""
+    if settings.tickets.kind == "directory":
+        return DirectoryTickets(settings.tickets.path, CLOCK.now)
+    return None
+
+
+def notifier(settings: Settings) -> Notifier | None:
+    """Slack; None where no token or channel is given."""
+    slack = settings.slack
+    if not slack.enabled:
+        return None
+    token = slack.reveal_token()
+    return connect_slack(token, slack.channel, cluster=settings.cluster, now=CLOCK.now, base_url=slack.base_url)

@@ -1,0 +1,93 @@
+"""The trail of a node, told in sentences, each tied to its evidence. Needs no Prometheus (invariant 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from quarantine.core.case import Case, Evidence, Phase
+from quarantine.core.decision import Decision, Kind, State
+from quarantine.core.units import format_number
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One thing that happened. `evidence` lines are for the reader who wants to check."""
+
+    at: datetime
+    seq: int
+    text: str
+    evidence: tuple[str, ...]
+
+
+_STANDING = {
+    Phase.SUSPECTED: "is suspected and in service",
+    Phase.QUARANTINED: "is quarantined",
+    Phase.DRAINING: "is being drained",
+    Phase.DRAINED: "is drained",
+    Phase.REMEDY: "is being repaired",
+    Phase.SWAP_REQUESTED: "waits for its replacement",
+    Phase.SWAPPED: "was replaced",
+    Phase.PROBATION: "is on probation",
+}
+
+
+def standing(node: str, state: State) -> str:
+    """Where a node stands now, in one sentence."""
+    case = state.open_case_of(node)
+    if case is not None:
+        held = f", held back by {case.held_by}" if case.held_by else ""
+        when = f"{case.phase_since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{node} {_STANDING[case.phase]} since {when} in case {case.id}{held}"
+    ended = sorted((c for c in state.cases.values() if c.node == node), key=lambda c: c.phase_since)
+    if ended:
+        return f"{node} is in service; its last case, {ended[-1].id}, was {ended[-1].phase}"
+    return f"nothing is held against {node}"
+
+
+def story(rows: Iterable[tuple[int, Decision]]) -> list[Sentence]:
+    """The decisions in order, as sentences."""
+    return [Sentence(d.at, seq, _text(d), _evidence(d)) for seq, d in rows]
+
+
+def _text(decision: Decision) -> str:
+    if decision.kind is Kind.FAILED:
+        return f"given up: {decision.reason}"
+    return decision.reason
+
+
+def _evidence(decision: Decision) -> tuple[str, ...]:
+    found = _measured(decision.evidence) if decision.evidence is not None else []
+    if decision.policy is not None and decision.evidence is not None:
+        revision = f", revision {decision.policy_revision}" if decision.policy_revision else ""
+        found.append(f"by policy {decision.policy} (text {(decision.policy_hash or '')[:12]}{revision})")
+    if decision.budget is not None:
+        b = decision.budget
+        found.append(
+            f"pool {b.pool}: {b.ours} of {b.limit_ours} quarantined, {b.out} of {b.limit_out} out for any reason, "
+            f"{b.recent} of {b.limit_recent} within the hour, {b.size} in all"
+        )
+    if not decision.actor.startswith("controller"):
+        found.append(f"by {decision.actor}")
+    return tuple(found)
+
+
+def _measured(evidence: Evidence) -> list[str]:
+    found = []
+    if evidence.value is not None:
+        covered = f"; the policy saw {evidence.covered} devices" if evidence.covered is not None else ""
+        value = f"{format_number(evidence.value)} {evidence.unit}"
+        found.append(f"measured {value} at {evidence.at:%H:%M:%S} UTC, threshold {evidence.threshold}{covered}")
+    if evidence.query:
+        found.append(f"query {evidence.query}")
+    return found
+
+
+def findings(case: Case) -> list[str]:
+    """What is held against a machine, one sentence each."""
+    return [
+        f"{f.device}: {f.verdict} by policy {f.policy} since {f.since:%Y-%m-%d %H:%M:%S} UTC"
+        + ("" if f.evidence.value is None else f", {format_number(f.evidence.value)} {f.evidence.unit} when found")
+        for f in case.findings
+    ]

@@ -1,0 +1,47 @@
+"""What the policies see of one node at one moment, in sentences: the answer to "why was nothing done?"."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quarantine.core import promql, whynot
+from quarantine.core.judge import selects
+from quarantine.core.model import Device, Node
+from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.ports import Metrics
+
+
+def what_is_seen(
+    metrics: Metrics, rules: Rules, node: Node, *, at: datetime, timeout: timedelta, only: Device | None = None
+) -> list[str]:
+    """One sentence for each policy that has anything to say of this node (of `only` this device, if given)."""
+    found: list[str] = []
+    for policy in rules.policies:
+        if not selects(policy.spec.node_selector, node):
+            found.append(f"policy {policy.name} does not select {node.name}")
+            continue
+        said = _of_policy(metrics, rules, policy, node, at, timeout, only)
+        if said or only is None:
+            found += list(dict.fromkeys(said)) or [f"policy {policy.name} sees no series of {node.name}: unknown"]
+    return found
+
+
+def _of_policy(
+    metrics: Metrics,
+    rules: Rules,
+    policy: LoadedPolicy,
+    node: Node,
+    at: datetime,
+    timeout: timedelta,
+    only: Device | None,
+) -> list[str]:
+    found = []
+    for reading in promql.readings_of(policy, rules):
+        for said in whynot.names_of(node, reading):
+            for question in whynot.questions(policy, reading, said):
+                asked = question.queries.items()
+                answers = {part: metrics.query(query, at=at, timeout=timeout) for part, query in asked}
+                sentence = whynot.sentence(question, answers, only)
+                if sentence is not None:
+                    found.append(sentence)
+    return found

@@ -1,0 +1,75 @@
+"""The timer: one cycle at a time, stopped by what the cycle raises."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from quarantine.core.errors import Superseded
+from quarantine.scheduler import CycleTimer
+
+
+def test_the_first_cycle_runs_at_once_and_stop_ends_it() -> None:
+    ran = threading.Event()
+    timer = CycleTimer(ran.set, timedelta(hours=1))
+    thread = threading.Thread(target=timer.run)
+    thread.start()
+    assert ran.wait(10)
+    timer.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_being_succeeded_stops_the_timer_and_is_raised() -> None:
+    def cycle() -> None:
+        raise Superseded("another has the term")
+
+    with pytest.raises(Superseded):
+        CycleTimer(cycle, timedelta(hours=1)).run()
+
+
+def test_wake_runs_a_cycle_long_before_the_interval() -> None:
+    count = 0
+    first, second = threading.Event(), threading.Event()
+
+    def cycle() -> None:
+        nonlocal count
+        count += 1
+        (first if count == 1 else second).set()
+
+    timer = CycleTimer(cycle, timedelta(hours=1))
+    thread = threading.Thread(target=timer.run)
+    thread.start()
+    assert first.wait(10)
+    timer.wake()
+    assert second.wait(10)
+    timer.stop()
+    thread.join(10)
+
+
+def test_cycles_never_overlap_however_slow() -> None:
+    running = threading.Lock()
+    overlaps: list[int] = []
+    ended = threading.Event()
+    count = 0
+
+    def cycle() -> None:
+        nonlocal count
+        if not running.acquire(blocking=False):
+            overlaps.append(count)
+            return
+        threading.Event().wait(0.05)
+        running.release()
+        count += 1
+        if count == 4:
+            ended.set()
+
+    timer = CycleTimer(cycle, timedelta(milliseconds=10))
+    thread = threading.Thread(target=timer.run)
+    thread.start()
+    assert ended.wait(20)
+    timer.stop()
+    thread.join(10)
+    assert overlaps == []
