@@ -42,8 +42,6 @@ def format_duration(value: timedelta) -> str:
 
 def parse_share(value: object) -> float:
     """`10%` → 0.1. A bare number is refused: 0.5 might mean half or half a percent."""
-    if isinstance(value, float) and 0 <= value <= 1:
-        return value
     found = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if found is None or float(found[1]) > 100:
         raise ValueError(f"{value!r} is no share: write a percentage from 0% to 100%, such as 10%")

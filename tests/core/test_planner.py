@@ -54,9 +54,7 @@ def test_a_hot_gpu_is_taken_out_reported_and_asked_for() -> None:
         "bad(temperature)",
     )
     assert decision.evidence.covered == 160
-    assert decision.reason == (
-        "GPU 3 (GPU-node-3-3) is above 78 °C for 5m, 10% tolerated (84 °C now) on node-3: quarantine"
-    )
+    assert decision.reason == ("GPU 3 (GPU-node-3-3) on node-3 is above 78 °C for 5m, 10% tolerated (84 °C now)")
     assert decision.budget is not None
     assert decision.budget.ours == 0
 

@@ -29,7 +29,7 @@ def test_shares() -> None:
     assert parse_share("10%") == 0.1
     assert parse_share("0.5 %") == 0.005
     assert format_share(0.1) == "10%"
-    for wrong in ("10", 10, "101%", "-1%", None, "x%", 1.5):
+    for wrong in ("10", 10, 0.5, "101%", "-1%", None, "x%", 1.5):
         with pytest.raises(ValueError, match="no share"):
             parse_share(wrong)
 

@@ -1,0 +1,1 @@
+"""Policies, signals and the fleet, from YAML files."""

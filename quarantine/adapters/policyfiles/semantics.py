@@ -1,0 +1,78 @@
+"""What is wrong with a document that has the right shape, as far as the document itself tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from quarantine.adapters.policyfiles.faults import Fault, fault_at
+from quarantine.adapters.policyfiles.promqlcheck import LONGEST, check_expression, check_query
+from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument
+from quarantine.core import promql
+from quarantine.core.policy import LoadedPolicy, Rules, SignalSpec, Source
+
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_PREFIX = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+
+def signal_faults(document: StrictDocument, spec: SignalSpec, matchers: Mapping[str, str]) -> Iterator[Fault]:
+    """A signal: its PromQL, and readings that could not be told apart."""
+    seen: dict[str, int] = {}
+    for number, source in enumerate(spec.sources):
+        at: Path_ = ("spec", "sources", number)
+        for reading in source.metrics or ("expr",):
+            key = f"{source.exporter}/{reading}"
+            if key in seen:
+                first = "in this source" if seen[key] == number else f"in source {seen[key] + 1}"
+                message = f"{key} is there twice, first {first}: their answers could not be told apart"
+                yield fault_at(document, (*at, "exporter"), message, "give the exporter another name, or remove one")
+            seen.setdefault(key, number)
+        yield from _source_faults(document, at, source, matchers)
+
+
+def _source_faults(document: StrictDocument, at: Path_, source: Source, matchers: Mapping[str, str]) -> Iterator[Fault]:
+    node = source.node.first
+    device = source.device
+    names = (device.first, *((label,) for label in device.join)) if device else ()
+    groups = [group for group in (node, *names) if group]
+    for field, text, labels in (("expr", source.expr, groups), ("gate", source.gate, [node])):
+        for message, hint in check_expression(text, matchers, labels) if text is not None else ():
+            yield fault_at(document, (*at, field), f"{field} {message}", hint)
+    for label, value in source.match.items():
+        if label == "__name__":
+            yield fault_at(
+                document, (*at, "match", label), "match cannot name the metric", "write it in metrics", key=True
+            )
+        elif label in matchers and matchers[label] != value:
+            message = f"match gives {label} another value than the fleet's matchers ({matchers[label]!r})"
+            yield fault_at(document, (*at, "match", label), message, "remove it")
+        elif len(value) > LONGEST:
+            yield fault_at(document, (*at, "match", label), f"a label's value of more than {LONGEST} characters")
+
+
+def selector_faults(document: StrictDocument, at: Path_, selector: Mapping[str, str]) -> Iterator[Fault]:
+    """A node selector that no node could match, since Kubernetes does not have such labels."""
+    for label, value in selector.items():
+        prefix, slash, name = label.rpartition("/")
+        if not _LABEL_NAME.fullmatch(name) or (slash and not _LABEL_PREFIX.fullmatch(prefix)):
+            yield fault_at(document, (*at, label), f"{label!r} can be no label of a node", key=True)
+        elif value and not _LABEL_NAME.fullmatch(value):
+            yield fault_at(document, (*at, label), f"{value!r} can be no value of a node's label")
+
+
+def query_faults(policy: LoadedPolicy, rules: Rules) -> Iterator[str]:
+    """Sentences about the queries that are made of a policy: what Prometheus would refuse."""
+    for name, query in _queries(policy, rules):
+        if (problem := check_query(query)) is not None:
+            yield f"the {name} query that is made of policy {policy.name} is no PromQL: {problem}"
+
+
+def _queries(policy: LoadedPolicy, rules: Rules) -> Iterator[tuple[str, str]]:
+    for reading in promql.readings_of(policy, rules):
+        some: Sequence[Mapping[str, str]] = [dict.fromkeys(reading.group, 'a"b\\c')]
+        if (cheap := promql.candidates(policy, reading)) is not None:
+            yield "candidates", cheap
+        yield "trigger", promql.bad(policy, reading, None if reading.metric is None else some)
+        yield "coverage", promql.coverage(reading)
+        if (load := promql.load_reading(policy, rules, reading)) is not None:
+            yield "recovery", promql.good(policy, reading, load, some)
