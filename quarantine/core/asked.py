@@ -101,10 +101,10 @@ def swaps(draft: Draft) -> None:
             continue
         ticket, notify = _wanted(draft, case)
         if ticket and Effect.TICKET not in case.effects:
-            reason = f"report {case.node} to its provider: {case.reason}"
+            reason = f"{case.node} is to be reported to its provider"
             draft.emit(draft.about_case(Kind.DECIDED, Action.TICKET, case, reason, effects=(Effect.TICKET,)))
         if notify and Effect.NOTIFY not in case.effects:
-            reason = f"ask for the swap of {case.node}: {case.reason}"
+            reason = f"people are to be asked for the swap of {case.node}"
             draft.emit(draft.about_case(Kind.DECIDED, Action.NOTIFY, case, reason, effects=(Effect.NOTIFY,)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from quarantine.core.case import Case, Evidence, Phase
 from quarantine.core.decision import Decision, Kind, State
@@ -48,13 +49,20 @@ def standing(node: str, state: State) -> str:
 
 def story(rows: Iterable[tuple[int, Decision]]) -> list[Sentence]:
     """The decisions in order, as sentences."""
-    return [Sentence(d.at, seq, _text(d), _evidence(d)) for seq, d in rows]
+    return [Sentence(d.at, seq, told(d), _evidence(d)) for seq, d in rows]
 
 
-def _text(decision: Decision) -> str:
-    if decision.kind is Kind.FAILED:
-        return f"given up: {decision.reason}"
-    return decision.reason
+def told(decision: Decision) -> str:
+    """A decision in one sentence, with what it is about first."""
+    match decision.kind:
+        case Kind.FAILED:
+            return f"given up: {decision.reason}"
+        case Kind.DONE:
+            return f"done: {decision.reason}"
+        case Kind.DECIDED | Kind.HELD:
+            return f"{decision.action}{' held' if decision.kind is Kind.HELD else ''}: {decision.reason}"
+        case _:
+            assert_never(decision.kind)
 
 
 def _evidence(decision: Decision) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class Device:
     def __str__(self) -> str:
         match self.kind:
             case DeviceKind.GPU:
-                return f"GPU {self.index} ({self.name})" if self.index else f"GPU {self.name}"
+                return f"GPU {self.index} ({self.name})" if self.index else self.name
             case DeviceKind.IB_PORT:
                 return f"InfiniBand port {self.name}"
             case DeviceKind.NODE:

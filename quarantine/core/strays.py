@@ -39,7 +39,7 @@ def _stray(draft: Draft, stray: Stray, key: str) -> Decision:
     return draft.decision(
         Kind.HELD,
         Action.QUARANTINE,
-        f"{saw(stray.policy, stray.device, stray.evidence)} on {stray.said or 'an unnamed node'}, but {problem}",
+        f"{saw(stray.policy, stray.device, stray.said or 'an unnamed node', stray.evidence)}, but {problem}",
         node=stray.said or None,
         device=stray.device,
         verdict=Verdict.UNKNOWN,

@@ -154,7 +154,7 @@ def _decide(
     held_by: HeldBy | None,
     why: str,
 ) -> Decision:
-    seen = f"{saw(offence.policy, offence.device, offence.evidence)} on {offence.node.name}"
+    seen = saw(offence.policy, offence.device, offence.node.name, offence.evidence)
     state = draft.budgets.get(pool.name) if pool else None
     phase = None
     if case_id is not None:
@@ -162,7 +162,7 @@ def _decide(
     return draft.decision(
         Kind.DECIDED if held_by is None else Kind.HELD,
         Action.QUARANTINE,
-        f"{seen}: quarantine" if held_by is None else f"{seen}, held because {why}",
+        seen if held_by is None else f"{seen}; held because {why}",
         node=offence.node.name,
         machine=offence.node.machine if case is None else case.machine,
         case=case_id,
@@ -193,7 +193,7 @@ def _join(draft: Draft, offence: Offence, case: Case) -> None:
             Kind.DECIDED,
             Action.JOIN,
             case,
-            f"{saw(offence.policy, offence.device, offence.evidence)} on {case.node}: it joins case {case.id}",
+            f"{saw(offence.policy, offence.device, case.node, offence.evidence)}; it joins case {case.id}",
             device=offence.device,
             verdict=Verdict.BAD,
             severity=offence.policy.spec.severity,

@@ -24,6 +24,7 @@ from quarantine.sandbox.child import BoundChild
 from quarantine.sandbox.ports_free import free_port
 
 _ATTEMPTS = 5  # at a port that somebody else takes between our look and Prometheus' bind
+_NAMED_BY = "QUARANTINE_SANDBOX_PROMETHEUS"  # the variable with the binary's path
 _TAIL = 1500  # characters of the log that an error shows
 _POLL_S = 0.05
 Targets = Sequence[Mapping[str, Any]]
@@ -40,15 +41,15 @@ class ScrapeJob:
 
 
 def find_binary(name: str = "prometheus", explicit: str | Path | None = None) -> Path:
-    """Where `prometheus` or `promtool` is: the argument, QUARANTINE_SANDBOX_PROMETHEUS (and beside it), PATH, `.tools/usr/bin`.
+    """Where `prometheus` or `promtool` is: argument, QUARANTINE_SANDBOX_PROMETHEUS (and beside), PATH, `.tools/usr/bin`.
 
     Raises UsageError, which says how to get it.
     """
     if explicit is not None:
         return _executable(Path(explicit), "the binary given")
-    if named := os.environ.get("QUARANTINE_SANDBOX_PROMETHEUS"):
-        prometheus = _executable(Path(named), "QUARANTINE_SANDBOX_PROMETHEUS")
-        return prometheus if name == "prometheus" else _executable(prometheus.with_name(name), "QUARANTINE_SANDBOX_PROMETHEUS")
+    if named := os.environ.get(_NAMED_BY):
+        prometheus = _executable(Path(named), _NAMED_BY)
+        return prometheus if name == "prometheus" else _executable(prometheus.with_name(name), _NAMED_BY)
     if on_path := shutil.which(name):
         return Path(on_path).absolute()
     for root in (Path.cwd(), Path(__file__).resolve().parents[2]):
@@ -70,7 +71,7 @@ def _executable(path: Path, named_by: str) -> Path:
 class PrometheusServer:
     """Starts on entry, and is gone with its data on exit; it also ends when this process does, however it does.
 
-    Its port is chosen anew at the first start and kept when it is started again after `kill` (with its data).
+    Started again after `kill` it has its data, and its port unless somebody took that meanwhile: read `url` again.
     """
 
     def __init__(

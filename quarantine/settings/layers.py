@@ -1,0 +1,204 @@
+"""Where values come from: each layer knows how to name the place of a value to people."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic_settings import EnvSettingsSource, SettingsError
+
+from quarantine.adapters.policyfiles.strictyaml import load_one, read_text
+from quarantine.core.errors import UsageError
+from quarantine.settings.leaves import BY_NAME, BY_VARIABLE, LEAVES, PREFIX, SECRETS, groups
+from quarantine.settings.models import Settings
+
+PathOf = tuple[str, ...]
+CONFIG = PREFIX + "CONFIG"
+EXEMPT = (PREFIX + "TEST_", PREFIX + "SANDBOX_")
+# Kubernetes puts these into every pod of a namespace that has a Service called quarantine, or quarantine-something.
+_SERVICE_LINK = re.compile(
+    PREFIX + r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values, nested as in the file. `where` names the place of a path to people, ready for a colon after it."""
+
+    values: dict[str, Any]
+    where: Callable[[Sequence[str | int]], str]
+
+    def get(self, path: PathOf) -> Any:
+        """The value; None where there is none."""
+        value: Any = self.values
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    def has(self, path: PathOf) -> bool:
+        """Whether it says something of this path."""
+        return self.get(path) is not None
+
+    def put(self, path: PathOf, value: object) -> None:
+        """Set a value."""
+        holder = self.values
+        for part in path[:-1]:
+            holder = holder.setdefault(part, {})
+        holder[path[-1]] = value
+
+    def remove(self, path: PathOf) -> None:
+        """It says nothing of this path any more."""
+        holder = self.get(path[:-1])
+        if isinstance(holder, dict):
+            holder.pop(path[-1], None)
+
+
+def from_options(overrides: Mapping[str, object], environ: Mapping[str, str]) -> Layer:
+    """What the command line gave, by dotted name."""
+    layer = Layer({}, lambda path: "--" + "-".join(str(p) for p in path if isinstance(p, str)).replace("_", "-"))
+    for name, value in overrides.items():
+        if name not in BY_NAME:
+            raise UsageError(f"There is no setting {name}{_or_did_you_mean(name, BY_NAME)}.")
+        if value is not None:
+            layer.put(BY_NAME[name].path, value)
+    _place_paths(layer, None, environ)
+    return layer
+
+
+# --- Environment ------------------------------------------------------------------------------------------------------
+
+
+class _Environment(EnvSettingsSource):
+    """pydantic-settings' reading of variables, of the ones that it is given."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        super().__init__(Settings)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in self._environ.items()}
+
+
+def from_environment(environ: Mapping[str, str]) -> Layer:
+    """The QUARANTINE_ variables; an empty one counts as not set. Raises UsageError for one that does not exist."""
+    given: dict[str, str] = {}
+    for variable, value in environ.items():
+        if not variable.upper().startswith(PREFIX) or variable.startswith(EXEMPT) or variable == CONFIG:
+            continue
+        if variable in BY_VARIABLE:
+            given |= {variable: value} if value else {}
+        elif not _is_service_link(variable, value):
+            raise UsageError(_unknown_variable(variable))
+    layer = Layer(_parsed(given), lambda path: _variable(path, given))
+    if isinstance(several := layer.values.get("policies"), str):
+        layer.values["policies"] = [part for part in several.split(":") if part]
+    _place_paths(layer, None, environ)
+    return layer
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    """Not with a double underscore: that is one of ours, misspelt. Nor QUARANTINE_PORT=9090, which somebody means."""
+    if "__" in variable or not _SERVICE_LINK.fullmatch(variable):
+        return False
+    return "://" in value or variable.endswith("_HOST") or "_SERVICE_PORT" in variable or "_PORT_" in variable
+
+
+def _parsed(given: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return _Environment(given)()
+    except SettingsError:
+        broken = [v for v, leaf in BY_VARIABLE.items() if v in given and "dict" in str(leaf.field.annotation)]
+        raise UsageError(f'{" or ".join(broken)} is no JSON object; write it as {{"name": "value"}}.') from None
+
+
+def _variable(path: Sequence[str | int], given: Mapping[str, str]) -> str:
+    name = ".".join(str(part) for part in path[:2])
+    if name in BY_NAME:
+        return BY_NAME[name].variable
+    of_list = str(path[0]) if path else ""
+    if of_list in BY_NAME:
+        return BY_NAME[of_list].variable
+    return ", ".join(v for v in given if v.startswith(PREFIX + of_list.upper() + "__")) or PREFIX + of_list.upper()
+
+
+def _unknown_variable(variable: str) -> str:
+    group = variable.upper().removeprefix(PREFIX).lower()
+    if group in groups():
+        example = next(leaf.variable for leaf in LEAVES if leaf.path[0] == group)
+        return f"The variable {variable} is no setting but a group of them; set its parts, such as {example}."
+    # Compared without the prefix that they all share.
+    hint = _or_did_you_mean(
+        variable.upper().removeprefix(PREFIX), [v.removeprefix(PREFIX) for v in BY_VARIABLE], PREFIX
+    )
+    return f"The variable {variable} is no setting{hint}."
+
+
+def _or_did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {prefix}{close[0]}" if close else "; see the reference of settings"
+
+
+# --- File -------------------------------------------------------------------------------------------------------------
+
+
+def from_file(path: Path, environ: Mapping[str, str]) -> Layer:
+    """The file's values; its relative paths are relative to it. Raises UsageError, also for a secret in it."""
+    document = load_one(read_text(path), str(path))
+
+    def where(of: Sequence[str | int]) -> str:
+        line, _ = document.place(tuple(of), key=True)
+        return f"{path}:{line}: {'.'.join(str(part) for part in of)}"
+
+    values = {
+        name: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        for name, value in document.data.items()
+        if value is not None
+    }
+    layer = Layer(values, where)
+    for name in groups():
+        if not isinstance(values.get(name, {}), dict):
+            raise UsageError(f"{where((name,))} must be a mapping of names to values.")
+    for secret, its_file in SECRETS:
+        value = layer.get(secret.path)
+        if value is not None and (secret.name != "database_url" or _has_password(str(value))):
+            raise UsageError(
+                f"{where(secret.path)} is a secret, and this file is no place for one; "
+                f"use {its_file.name}, or the variable {secret.variable}."
+            )
+    _place_paths(layer, path.parent, environ)
+    return layer
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.password) or any("pass" in key.lower() for key in parse_qs(parts.query))
+    except ValueError:  # unreadable: say no more about it than that it may hold one
+        return "@" in url
+
+
+def _place_paths(layer: Layer, base: Path | None, environ: Mapping[str, str]) -> None:
+    for leaf in LEAVES:
+        value = layer.get(leaf.path) if leaf.is_path else None
+        if isinstance(value, str | Path):
+            layer.put(leaf.path, _placed(value, base, environ))
+        elif isinstance(value, list | tuple):
+            layer.put(leaf.path, list(_each(value, base, environ)))
+
+
+def _each(values: Sequence[Any], base: Path | None, environ: Mapping[str, str]) -> Iterator[Any]:
+    for value in values:
+        yield _placed(value, base, environ) if isinstance(value, str | Path) else value
+
+
+def _placed(value: str | Path, base: Path | None, environ: Mapping[str, str]) -> str | Path:
+    home = environ.get("HOME")
+    text = str(value)
+    if text.startswith("~/") and home:
+        return Path(home, text[2:])
+    return base / text if base is not None and text else value

@@ -1,0 +1,287 @@
+"""Every setting: its name, meaning, default and what it may be. Reading them is `quarantine.settings.reading`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from quarantine.core.model import Mode
+from quarantine.core.policy import Name
+from quarantine.core.units import Duration, format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from quarantine.adapters.prometheus import PrometheusSettings
+
+_PREFIX = re.compile(r"(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie"}
+_DATABASES = ("sqlite:", "sqlite+", "postgresql:", "postgresql+")
+
+
+def _zero_or_more(value: object) -> timedelta:
+    return timedelta(0) if value in {"0s", "0ms"} or value == timedelta(0) else parse_duration(value)
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _paths(value: object) -> object:
+    """One path where a list is wanted is a list of one."""
+    return (value,) if isinstance(value, str | Path) else value
+
+
+def _web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        raise ValueError("is no URL; write http://host:port or https://host") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("is no http or https URL; write http://host:port or https://host")
+    if parts.username or parts.password:
+        raise ValueError("may hold no credentials; use the settings of their own (username, password_file)")
+    if parts.query or parts.fragment:
+        raise ValueError("may not go on after its path; remove what follows `?` or `#`")
+    return value
+
+
+def _safe_address(value: str) -> str:
+    """A token goes there: in the clear only to this machine."""
+    parts = urlsplit(_web_address(value))
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        raise ValueError("would send the token in the clear; write https://")
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _database(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(_DATABASES):
+        raise ValueError(
+            "is neither Postgres nor SQLite; write postgresql+psycopg://user@host/name or sqlite:///file.db"
+        )
+    return value
+
+
+def _label_prefix(value: str) -> str:
+    if not _PREFIX.fullmatch(value):
+        raise ValueError("is no prefix of a label; write a DNS name in lower case, without a slash")
+    return value
+
+
+def shipped_policies() -> Path:
+    """The directory of policies that comes with this package: of the wheel, or of the source tree."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_policies"
+    return packaged if packaged.is_dir() else package.parent / "policies"
+
+
+OrZero = Annotated[timedelta, BeforeValidator(_zero_or_more)]
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Group(BaseModel):
+    """Strict about names, never changed after it is read, silent about what it was given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Cycle(Group):
+    """The reconcile cycle."""
+
+    interval: Duration = Field(default=timedelta(seconds=15), description="From one cycle's start to the next.")
+    deadline: Duration = Field(
+        default=timedelta(seconds=60), description="What a cycle may take; what is not done by then waits for the next."
+    )
+    coverage_interval: Duration = Field(
+        default=timedelta(minutes=5), description="How often is asked which devices each policy can see at all."
+    )
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.coverage_interval < self.interval:
+            raise ValueError("coverage_interval may not be shorter than interval")
+        return self
+
+
+class Prometheus(Group):
+    """Prometheus, or what speaks its API."""
+
+    url: WebAddress = Field(
+        default="http://127.0.0.1:9090", description="Base URL, without `/api/v1`; a path before that is kept."
+    )
+    flavour: Literal["prometheus", "thanos", "victoriametrics", "mimir"] = Field(
+        default="prometheus", description="Who answers: each is told in its own way to fail rather than answer in part."
+    )
+    timeout: Duration = Field(default=timedelta(seconds=20), description="What one query may take, all in all.")
+    delay: OrZero = Field(
+        default=timedelta(0),
+        description="Evaluate so far in the past; with remote write or replicas the newest samples arrive late.",
+    )
+    username: Text | None = Field(default=None, description="For basic authentication.")
+    password: SecretStr | None = Field(default=None, description="Goes with `username`.")
+    password_file: Path | None = Field(default=None, description="Holds the password; read again for every query.")
+    bearer_token: SecretStr | None = Field(default=None, description="Sent instead of a user name.")
+    bearer_token_file: Path | None = Field(
+        default=None, description="Holds the token; read again for every query, since service account tokens rotate."
+    )
+    ca_file: Path | None = Field(default=None, description="PEM file of the authorities to trust instead of the usual.")
+    cert_file: Path | None = Field(default=None, description="PEM file of the client's certificate.")
+    key_file: Path | None = Field(default=None, description="PEM file of its key, unless `cert_file` holds it too.")
+    verify: bool = Field(default=True, description="Whether the server's certificate is checked.")
+    tenant: Text | None = Field(default=None, description="Sent as `X-Scope-OrgID`: Mimir's tenant.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Further headers; in the environment a JSON object."
+    )
+
+    @model_validator(mode="after")
+    def _credentials(self) -> Self:
+        token = self.bearer_token is not None or self.bearer_token_file is not None
+        password = self.password is not None or self.password_file is not None
+        if token and (password or self.username is not None):
+            raise ValueError("give either a bearer token or a user name and password")
+        if password and self.username is None:
+            raise ValueError("a password needs its username")
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file needs its cert_file")
+        names = {name.lower() for name in self.headers}
+        if names & _SECRET_HEADERS:
+            raise ValueError("headers may hold no credentials; use bearer_token_file, or username and password_file")
+        if self.tenant is not None and "x-scope-orgid" in names:
+            raise ValueError("the tenant is given twice; take X-Scope-OrgID out of headers")
+        return self
+
+    def connection(self) -> PrometheusSettings:
+        """What the adapter takes. Raises UsageError where the headers cannot be sent."""
+        from quarantine.adapters.prometheus import Flavour, PrometheusSettings
+
+        return PrometheusSettings(
+            url=self.url,
+            timeout=self.timeout,
+            flavour=Flavour(self.flavour),
+            username=self.username or "",
+            password=self.password_file or self.password,
+            bearer_token=self.bearer_token_file or self.bearer_token,
+            tenant=self.tenant or "",
+            headers=self.headers,
+            ca_file=self.ca_file,
+            cert_file=self.cert_file,
+            key_file=self.key_file,
+            verify=self.verify,
+        )
+
+
+class Kubernetes(Group):
+    """The cluster whose nodes are looked after."""
+
+    kubeconfig: Path | None = Field(
+        default=None, description="A kubeconfig file. Left out: the pod's own account, else the usual kubeconfig."
+    )
+    context: Text | None = Field(default=None, description="A context of the kubeconfig; left out, its current one.")
+    timeout: Duration = Field(default=timedelta(seconds=10), description="What one request may take.")
+    prefix: Annotated[str, AfterValidator(_label_prefix)] = Field(
+        default="quarantine.gpu", description="Of every taint, label and annotation that is written."
+    )
+    relist: Duration = Field(
+        default=timedelta(minutes=10), description="How often all nodes are listed anew, however well the watch runs."
+    )
+    stale_after: Duration = Field(
+        default=timedelta(minutes=5), description="A node cache that heard nothing for so long is not judged from."
+    )
+
+
+class Slack(Group):
+    """Where people are told and asked. It is in use once a token and a channel are given."""
+
+    token: SecretStr | None = Field(default=None, description="The bot's token, `xoxb-…`.")
+    token_file: Path | None = Field(default=None, description="Holds the token.")
+    channel: Text | None = Field(default=None, description="The channel's id, such as `C0123456789`, or its `#name`.")
+    base_url: Annotated[str, AfterValidator(_safe_address)] = Field(
+        default="https://slack.com/api/", description="Where Slack's API is."
+    )
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is posted."""
+        return self.token is not None and self.channel is not None
+
+
+class Tickets(Group):
+    """How the provider is asked for another machine."""
+
+    kind: Literal["none", "directory"] = Field(
+        default="none", description="`directory`: each ticket is a file, for another program or a person to pick up."
+    )
+    directory: Path | None = Field(default=None, description="Where those files go.")
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if (self.kind == "directory") != (self.directory is not None):
+            raise ValueError("kind: directory and the directory go together; give both or neither")
+        return self
+
+
+class Log(Group):
+    """What is told on stderr."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+        default="info", description="The least important that is shown."
+    )
+    format: Annotated[Literal["console", "json"], BeforeValidator(_lower)] = Field(
+        default="console", description="For people, or a JSON object a line."
+    )
+
+
+class Settings(BaseSettings):
+    """All of them. Built from what it is given and nothing else: `load` reads file and environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="QUARANTINE_", env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    cluster: Name = Field(
+        default="default", description="This cluster's name in the ledger, which several may share, and in messages."
+    )
+    mode: Mode = Field(
+        default=Mode.OBSERVE,
+        description="How far the controller may go, whatever its policies say. `enforce` is a deliberate word.",
+    )
+    policies: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_paths), Field(min_length=1)] = Field(
+        default_factory=lambda: (shipped_policies(),),
+        description="Files or directories of policies; in the environment separated by `:`.",
+    )
+    database_url: Annotated[SecretStr, AfterValidator(_database)] = Field(
+        default=SecretStr("sqlite:///quarantine.db"), description="The ledger: Postgres, or SQLite for a first try."
+    )
+    database_url_file: Path | None = Field(default=None, description="Holds that URL, if it has a password in it.")
+    cycle: Cycle = Field(default=Cycle(), description="The reconcile cycle.")
+    prometheus: Prometheus = Field(default=Prometheus(), description="Prometheus, or what speaks its API.")
+    kubernetes: Kubernetes = Field(default=Kubernetes(), description="The cluster whose nodes are looked after.")
+    slack: Slack = Field(default=Slack(), description="Where people are told and asked.")
+    tickets: Tickets = Field(default=Tickets(), description="How the provider is asked for another machine.")
+    log: Log = Field(default=Log(), description="What is told on stderr.")
+
+    @model_validator(mode="after")
+    def _times(self) -> Self:
+        if self.prometheus.timeout > self.cycle.deadline:
+            longest = format_duration(self.cycle.deadline)
+            raise ValueError(f"prometheus.timeout may not be longer than cycle.deadline, which is {longest}")
+        return self
+
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Nothing of the process' environment seeps in: the same arguments make the same settings."""
+        return (sources["init_settings"],)

@@ -1,0 +1,147 @@
+"""Who outranks whom, and what the values become."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from quarantine.core.model import Mode
+from quarantine.settings import Settings, load, shipped_policies
+from tests.settings.writing import EMPTY, write
+
+
+def test_nothing_given_observes_with_the_shipped_policies_on_sqlite() -> None:
+    settings = load(None, {}, EMPTY)
+    assert settings == Settings()
+    assert settings.mode is Mode.OBSERVE
+    assert settings.policies == (shipped_policies(),)
+    assert settings.database_url.get_secret_value() == "sqlite:///quarantine.db"
+    assert settings.cycle.interval == timedelta(seconds=15)
+    assert settings.prometheus.delay == timedelta(0)
+    assert settings.kubernetes.prefix == "quarantine.gpu"
+    assert not settings.slack.enabled
+
+
+def test_the_whole_file(file: Path) -> None:
+    write(
+        file,
+        """\
+cluster: fleet-1
+mode: enforce
+policies: [policies, /etc/more.yaml, ~/own]
+database_url: postgresql+psycopg://quarantine@db/quarantine
+cycle: {interval: 30s, deadline: 2m, coverage_interval: 10m}
+prometheus:
+  url: https://thanos.example/api/
+  flavour: thanos
+  timeout: 45s
+  delay: 30s
+  bearer_token_file: token
+  ca_file: ca.pem
+  headers: {X-Route: blue}
+kubernetes:
+  kubeconfig: kube/config
+  context: training
+slack:   # in use where a token comes from outside
+  channel: "#gpu"
+tickets: {kind: directory, directory: out}
+log:
+  level: DEBUG
+  format: json
+""",
+    )
+    write(file.parent / "token", "eyJ0\n")
+    settings = load(file, {}, {"HOME": "/home/ops"})
+    assert settings.cluster == "fleet-1"
+    assert settings.mode is Mode.ENFORCE
+    assert settings.policies == (file.parent / "policies", Path("/etc/more.yaml"), Path("/home/ops/own"))
+    assert settings.cycle.coverage_interval == timedelta(minutes=10)
+    assert settings.prometheus.flavour == "thanos"
+    assert settings.prometheus.delay == timedelta(seconds=30)
+    assert settings.prometheus.ca_file == file.parent / "ca.pem"
+    assert settings.prometheus.bearer_token == SecretStr("eyJ0")
+    assert settings.kubernetes.kubeconfig == file.parent / "kube/config"
+    assert settings.tickets.directory == file.parent / "out"
+    assert (settings.log.level, settings.log.format) == ("debug", "json")
+    assert not settings.slack.enabled
+    assert load(file, {}, {"QUARANTINE_SLACK__TOKEN": "xoxb-1"}).slack.enabled
+
+
+def test_the_environment_alone() -> None:
+    settings = load(
+        None,
+        {},
+        {
+            "PATH": "/bin",
+            "QUARANTINE_CLUSTER": "c1",
+            "QUARANTINE_MODE": "enforce",
+            "QUARANTINE_POLICIES": "/a:/b",
+            "QUARANTINE_CYCLE__INTERVAL": "1m",
+            "QUARANTINE_PROMETHEUS__VERIFY": "false",
+            "QUARANTINE_PROMETHEUS__HEADERS": '{"X-Route": "blue"}',
+            "QUARANTINE_PROMETHEUS__USERNAME": "ops",
+            "QUARANTINE_PROMETHEUS__PASSWORD": "12345",
+            "QUARANTINE_LOG__LEVEL": "Warning",
+        },
+    )
+    assert settings.cluster == "c1"
+    assert settings.mode is Mode.ENFORCE
+    assert settings.policies == (Path("/a"), Path("/b"))
+    assert settings.cycle.interval == timedelta(minutes=1)
+    assert settings.prometheus.verify is False
+    assert settings.prometheus.headers == {"X-Route": "blue"}
+    assert settings.prometheus.password == SecretStr("12345")
+    assert settings.log.level == "warning"
+
+
+def test_options_outrank_environment_outranks_file_outranks_default(file: Path) -> None:
+    write(file, "cluster: of-file\nmode: enforce\nprometheus: {timeout: 7s, tenant: of-file, headers: {A: file}}\n")
+    environ = {
+        "QUARANTINE_CLUSTER": "of-environment",
+        "QUARANTINE_PROMETHEUS__TENANT": "of-environment",
+        "QUARANTINE_PROMETHEUS__HEADERS": '{"B": "environment"}',
+        "QUARANTINE_PROMETHEUS__FLAVOUR": "",
+    }
+    settings = load(file, {"cluster": "of-option", "mode": None, "prometheus.url": "http://o:1"}, environ)
+    assert settings.cluster == "of-option"
+    assert settings.mode is Mode.ENFORCE  # None is not given
+    assert settings.prometheus.tenant == "of-environment"
+    assert settings.prometheus.timeout == timedelta(seconds=7)
+    assert settings.prometheus.headers == {"B": "environment"}  # one or the other, never mixed
+    assert settings.prometheus.url == "http://o:1"
+    assert settings.prometheus.flavour == "prometheus"  # an empty variable counts as not set
+
+
+def test_which_file_is_read(tmp_path: Path, file: Path) -> None:
+    write(Path("quarantine.yaml"), "cluster: here\n")
+    named = write(tmp_path / "named.yaml", "cluster: named\n")
+    write(file, "cluster: given\n")
+    assert load(None, {}, EMPTY).cluster == "here"
+    assert load(None, {}, {"QUARANTINE_CONFIG": str(named)}).cluster == "named"
+    assert load(file, {}, {"QUARANTINE_CONFIG": str(named)}).cluster == "given"
+    assert load(None, {}, {"QUARANTINE_CONFIG": ""}).cluster == "here"
+
+
+def test_an_empty_file_and_empty_groups_are_defaults(file: Path) -> None:
+    assert load(write(file, ""), {}, EMPTY) == Settings()
+    assert load(write(file, "prometheus:\nslack: {}\nkubernetes:\n  context:\n"), {}, EMPTY) == Settings()
+
+
+def test_the_models_read_no_environment_by_themselves() -> None:
+    assert os.environ["QUARANTINE_MODE"] == "enforce"
+    assert Settings().mode is Mode.OBSERVE
+
+
+def test_settings_do_not_change() -> None:
+    settings = load(None, {}, EMPTY)
+    changes: list[tuple[object, str, object]] = [
+        (settings, "mode", Mode.ENFORCE),
+        (settings.prometheus, "url", "http://elsewhere"),
+    ]
+    for model, name, value in changes:
+        with pytest.raises(ValidationError):
+            setattr(model, name, value)
