@@ -12,16 +12,17 @@ from datetime import UTC, datetime
 from quarantine import __version__
 from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import connect as connect_kube
-from quarantine.adapters.policyfiles import load_rules
-from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
-from quarantine.adapters.slack import connect as connect_slack
-from quarantine.adapters.tickets import DirectoryTickets
+from quarantine.adapters.policyfiles.loader import load_rules
+from quarantine.adapters.prometheus import PrometheusMetrics
+from quarantine.adapters.slack.notifier import connect as connect_slack
+from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.controller import Controller
 from quarantine.core.errors import UsageError
 from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.execute import Executor
-from quarantine.ledger import SqlLedger, migrate, open_ledger
+from quarantine.ledger import migrate
+from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.observe import Observer, Pace
 from quarantine.ports import Notifier, Tickets
 from quarantine.settings import Settings
@@ -55,16 +56,15 @@ class Parts:
 
 def rules(settings: Settings) -> Rules:
     """The policies, signals and fleet. Raises PolicyFaults with every fault found."""
-    return load_rules(settings.policy_paths, prefix=settings.kubernetes.prefix)
+    return load_rules(settings.policies, prefix=settings.kubernetes.prefix)
 
 
 def ledger(settings: Settings) -> SqlLedger:
     """The ledger. The embedded SQLite default is made when it is missing; any other must have been migrated."""
-    url = settings.ledger_url()
-    opened = open_ledger(url, settings.cluster, now=CLOCK.now)
-    if opened.embedded and opened.missing:
+    url = settings.database_url.get_secret_value()
+    if url.startswith("sqlite"):
         migrate.upgrade(url)
-    return opened
+    return open_ledger(url, settings.cluster, now=CLOCK.now)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
                 now=CLOCK.now,
             )
         )
-        metrics = stack.enter_context(PrometheusMetrics(prometheus_settings(settings)))
+        metrics = stack.enter_context(PrometheusMetrics(settings.prometheus.connection()))
         pace = Pace(
             deadline=settings.cycle.deadline,
             query_timeout=settings.prometheus.timeout,
@@ -93,11 +93,6 @@ def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
             delay=settings.prometheus.delay,
         )
         yield Parts(settings, law, cluster, metrics, book, Observer(cluster, metrics, CLOCK, law, pace))
-
-
-def prometheus_settings(settings: Settings) -> PrometheusSettings:
-    """How Prometheus is reached."""
-    return settings.prometheus.connection()
 
 
 def controller(made: Parts) -> Controller:
@@ -122,15 +117,14 @@ def controller(made: Parts) -> Controller:
 
 def tickets(settings: Settings) -> Tickets | None:
     """Where machines are reported; None where nothing is configured."""
-    if settings.tickets.kind == "directory":
-        return DirectoryTickets(settings.tickets.path, CLOCK.now)
-    return None
+    folder = settings.tickets.directory
+    return None if folder is None else DirectoryTickets(folder, CLOCK.now)
 
 
 def notifier(settings: Settings) -> Notifier | None:
     """Slack; None where no token or channel is given."""
     slack = settings.slack
-    if not slack.enabled:
+    if slack.token is None or slack.channel is None:
         return None
-    token = slack.reveal_token()
+    token = slack.token.get_secret_value()
     return connect_slack(token, slack.channel, cluster=settings.cluster, now=CLOCK.now, base_url=slack.base_url)

@@ -15,6 +15,7 @@ from quarantine.core.promql import Labels, Reading
 from quarantine.core.snapshot import Snapshot
 from quarantine.ports import Clock, Cluster, LedgerView, Metrics
 
+ALONE = 8  # so few candidates are asked one by one: the query in the trail then names that device alone
 NARROWED_AT_ONCE = 40  # devices named in one query, so that its text stays short
 ASKED_TOGETHER = 400  # more candidates than this, and the exact question is put to the whole fleet at once
 
@@ -64,7 +65,7 @@ class Observer:
         )
 
     def _ask_all(self, now: datetime, view: LedgerView) -> Mapping[str, PolicyAnswers]:
-        until = now + self.pace.deadline
+        until = self.clock.now() + self.pace.deadline
         open_cases = [case for case in view.state.cases.values() if case.open]
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
             asked = {
@@ -163,8 +164,9 @@ def _key(labels: Labels, reading: Reading) -> tuple[tuple[str, str], ...]:
 
 
 def _parts(devices: Sequence[Labels]) -> Iterator[Sequence[Labels]]:
-    for start in range(0, len(devices), NARROWED_AT_ONCE):
-        yield devices[start : start + NARROWED_AT_ONCE]
+    size = 1 if len(devices) <= ALONE else NARROWED_AT_ONCE
+    for start in range(0, len(devices), size):
+        yield devices[start : start + size]
 
 
 def _together(answers: Sequence[Answer], query: str) -> Answer:

@@ -299,11 +299,11 @@ def test_coverage_counts_devices_of_known_nodes(metrics: PrometheusMetrics) -> N
 
 
 SEEN = {
-    "sentinel": "9.223e+18 °C by GPU GPU-sentinel, which is no measurement",
+    "sentinel": "9.223e+18 °C by GPU-sentinel, which is no measurement",
     "one-sample": "touch 79 °C, in none of the samples",
     "three-minutes": "above 78 °C in",
     "died-after-three-minutes": "nothing fresh since: unknown is not bad",
-    "at-the-threshold": "saw nothing above 78 °C within 5m; the nearest was GPU GPU-at-the-threshold with 78 °C",
+    "at-the-threshold": "saw nothing above 78 °C within 5m; the nearest was GPU-at-the-threshold with 78 °C",
     "never-up": "saw 0 new events of InfiniBand port mlx5_4/1 within 10m, and 2 are needed",
     "one-event": "saw 1 new events of InfiniBand port mlx5_4/1",
     "reset": "reset within 10m: unknown is not bad",

@@ -1,0 +1,5 @@
+"""`python -m quarantine`."""
+
+from quarantine.cli.main import main
+
+main()

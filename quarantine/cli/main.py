@@ -1,0 +1,48 @@
+"""The command line: `quarantine --help`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quarantine import __version__
+from quarantine.cli import ask, demo, read, run
+from quarantine.cli.db import db
+from quarantine.cli.policy import policy
+
+app = typer.Typer(
+    name="quarantine",
+    help="Node health and quarantine controller for GPU training fleets.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("plan")(run.plan)
+app.command("status")(read.status)
+app.command("explain")(read.explain)
+app.command("open")(ask.open_case)
+app.command("release")(ask.release)
+app.command("demo")(demo.demo)
+app.add_typer(policy, name="policy")
+app.add_typer(db, name="db")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"quarantine {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The console script."""
+    app()

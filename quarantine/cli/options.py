@@ -1,0 +1,105 @@
+"""Options that every command takes, and how errors end: one sentence on stderr and a fixed exit code."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import structlog
+import typer
+
+from quarantine.core.errors import QuarantineError, Superseded, UsageError
+from quarantine.settings import Settings, load
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Exit(IntEnum):
+    """0: done. 1: the answer is no. 2: the input is wrong. 3: a dependency could not be reached."""
+
+    DONE = 0
+    NO = 1
+    USAGE = 2
+    DEPENDENCY = 3
+
+
+class Output(StrEnum):
+    """For people or for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", help="Settings file; else QUARANTINE_CONFIG, else ./quarantine.yaml if there is one."
+    ),
+]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option("--database-url", help="The ledger: postgresql://… or sqlite:///… (overrides the settings)."),
+]
+OutputFormat = Annotated[Output, typer.Option("--output", "-o", help="table, or json on stdout alone.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the trail.", show_default=False)]
+
+
+def settings(config: Path | None, database_url: str | None, **overrides: object) -> Settings:
+    """The settings of a command. Raises UsageError."""
+    given = {key: value for key, value in {"database_url": database_url, **overrides}.items() if value is not None}
+    return load(config, given, os.environ)
+
+
+def friendly(command: Callable[P, R]) -> Callable[P, R]:
+    """Errors made on purpose end in their sentence and exit code; anything else is a defect and shows its traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except UsageError as error:
+            raise fail(error, Exit.USAGE) from None
+        except Superseded as error:
+            raise fail(error, Exit.NO) from None
+        except QuarantineError as error:
+            raise fail(error, Exit.DEPENDENCY) from None
+        except BrokenPipeError:
+            # The reader of our output has gone (`| head`): nobody is left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(Exit.NO) from None
+
+    return wrapped
+
+
+def fail(error: object, code: Exit) -> typer.Exit:
+    """Say it on stderr; raise what is returned."""
+    typer.echo(f"quarantine: {error}", err=True)
+    return typer.Exit(code)
+
+
+def set_up_logging(level: str, style: str) -> None:
+    """structlog to stderr, so that stdout is for answers alone."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Any] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        if style == "json"
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    )
+    structlog.configure(
+        processors=shared + last,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")

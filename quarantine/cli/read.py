@@ -1,0 +1,74 @@
+"""`quarantine status` and `quarantine explain`: what the ledger knows, told."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quarantine import app
+from quarantine.cli import render
+from quarantine.cli.options import (
+    Config,
+    DatabaseUrl,
+    Exit,
+    Output,
+    OutputFormat,
+    fail,
+    friendly,
+    set_up_logging,
+    settings,
+)
+from quarantine.core.errors import QuarantineError
+from quarantine.inspection import what_is_seen
+from quarantine.settings import Settings
+
+NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
+
+
+@friendly
+def status(config: Config = None, database_url: DatabaseUrl = None, output: OutputFormat = Output.TABLE) -> None:
+    """Open cases, holds, what waits to be done and what was asked."""
+    given = settings(config, database_url)
+    with app.ledger(given) as ledger:
+        render.status(ledger.load(), output)
+
+
+@friendly
+def explain(
+    node: NodeName,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Why a node was taken out, or why not: its trail with the evidence of every decision."""
+    given = settings(config, database_url)
+    set_up_logging("error", given.log.format)
+    with app.ledger(given) as ledger:
+        view = ledger.load()
+        rows = list(ledger.decisions(node=node))
+    standing_case = view.state.open_case_of(node) is not None
+    seen = [] if standing_case else _seen(given, node, known=bool(rows))
+    if seen is None:
+        raise fail(
+            f"nothing is known of {node}: no decision in the ledger, and no node of the cluster is called so", Exit.NO
+        )
+    render.story(node, view.state, rows, seen, output)
+
+
+def _seen(given: Settings, name: str, *, known: bool) -> list[str] | None:
+    """What the policies see now; None: there is no such node. The trail is told even where nothing can be asked."""
+    try:
+        with app.parts(given, watch=False) as parts:
+            node = parts.cluster.nodes().get(name)
+            if node is None:
+                return ["it is no node of the cluster now"] if known else None
+            return what_is_seen(
+                parts.metrics,
+                parts.rules,
+                node,
+                at=app.CLOCK.now() - given.prometheus.delay,
+                timeout=given.prometheus.timeout,
+            )
+    except QuarantineError as error:
+        return [f"it cannot be said, since {error}"]

@@ -1,0 +1,80 @@
+"""`quarantine run` and `quarantine plan`: the cycle for good, once, or only in words."""
+
+from __future__ import annotations
+
+import signal
+from typing import Annotated
+
+import structlog
+import typer
+
+from quarantine import app
+from quarantine.cli import render
+from quarantine.cli.options import (
+    Config,
+    DatabaseUrl,
+    Exit,
+    Output,
+    OutputFormat,
+    fail,
+    friendly,
+    set_up_logging,
+    settings,
+)
+from quarantine.controller import blind_spots
+from quarantine.core.model import Mode
+from quarantine.core.planner import plan as make_plan
+from quarantine.ledger import migrate
+from quarantine.scheduler import CycleTimer
+
+ModeOption = Annotated[
+    Mode | None, typer.Option("--mode", help="observe or enforce; overrides the settings' mode.", show_default=False)
+]
+
+
+@friendly
+def run(
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    mode: ModeOption = None,
+    once: Annotated[bool, typer.Option("--once", help="One cycle, then exit: 0 if every dependency answered.")] = False,
+) -> None:
+    """Run the controller: observe, judge, plan and act, every cycle, until stopped."""
+    given = settings(config, database_url, mode=mode)
+    set_up_logging(given.log.level, given.log.format)
+    with app.parts(given, watch=not once) as parts:
+        controller = app.controller(parts)
+        migrate.check(given.database_url.get_secret_value())
+        log = structlog.get_logger()
+        count = len(parts.rules.policies)
+        log.info("running", version=app.AGENT, mode=str(given.mode), cluster=given.cluster, policies=count)
+        if once:
+            report = controller.cycle()
+            if not report.complete:
+                raise fail(report.error or "; ".join(report.blind) or report.sentence, Exit.DEPENDENCY)
+            return
+        timer = CycleTimer(controller.cycle, given.cycle.interval)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: timer.stop())
+        timer.run()
+        log.info("stopped after the running cycle, as asked")
+
+
+@friendly
+def plan(
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    mode: ModeOption = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """What the controller would decide now, and why. Changes nothing."""
+    given = settings(config, database_url, mode=mode)
+    set_up_logging("error", given.log.format)
+    with app.parts(given, watch=False) as parts:
+        view = parts.ledger.load()
+        snapshot = parts.observer.snapshot(view, cluster=given.cluster, mode=given.mode, actor=app.ACTOR)
+        made = make_plan(snapshot, parts.rules)
+        render.plan(made, output)
+        blind = blind_spots(snapshot)
+        if blind:
+            raise fail("; ".join(blind), Exit.DEPENDENCY)

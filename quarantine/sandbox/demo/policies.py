@@ -1,0 +1,67 @@
+"""The shipped policies as the demo runs them: every window shorter by one factor, and in enforce mode by an overlay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from quarantine.adapters.policyfiles.loader import load_rules
+from quarantine.core.policy import API_VERSION, PolicySpec, Rules, SignalSpec
+from quarantine.core.units import format_duration, parse_duration
+from quarantine.settings import shipped_policies
+
+_RANGE = re.compile(r"\[([0-9a-z]+)\]")
+SHORTEST = timedelta(milliseconds=1)
+
+
+def write(target: Path, *, factor: int, fleet: Mapping[str, Any]) -> tuple[Rules, str]:
+    """Write the shipped signals and policies, scaled and enforced, and the demo's fleet; returns the overlay's text."""
+    shipped = load_rules([shipped_policies()])
+    target.mkdir(parents=True, exist_ok=True)
+    signals = [_document("Signal", name, _scaled(spec, factor)) for name, spec in shipped.signals.items()]
+    (target / "signals.yaml").write_text(_text(signals), encoding="utf-8")
+    for policy in shipped.policies:
+        spec = {**_scaled(policy.spec, factor), "mode": "enforce"}
+        (target / f"{policy.name}.yaml").write_text(_text([_document("Policy", policy.name, spec)]), encoding="utf-8")
+    (target / "fleet.yaml").write_text(_text([_document("Fleet", "demo", dict(fleet))]), encoding="utf-8")
+    overlay = {
+        "timeScale": f"every duration is divided by {factor}",
+        "policies": {policy.name: {"mode": "enforce"} for policy in shipped.policies},
+        "fleet": dict(fleet),
+    }
+    return load_rules([target]), _text([overlay])
+
+
+def _document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+
+
+def _text(documents: list[dict[str, Any]]) -> str:
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _scaled(spec: SignalSpec | PolicySpec, factor: int) -> dict[str, Any]:
+    """The document's own form, as JSON has it, with every duration divided."""
+    written = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    scaled: dict[str, Any] = _walk(spec, written, factor)
+    return scaled
+
+
+def _walk(value: object, written: Any, factor: int) -> Any:
+    if isinstance(value, timedelta):
+        return format_duration(max(SHORTEST, value / factor))
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        by_alias = {(field.alias or name): getattr(value, name) for name, field in fields.items()}
+        return {key: _walk(by_alias[key], item, factor) for key, item in written.items()}
+    if isinstance(value, (list, tuple)):
+        return [_walk(item, text, factor) for item, text in zip(value, written, strict=True)]
+    if isinstance(value, str):
+        return _RANGE.sub(lambda found: f"[{format_duration(parse_duration(found[1]) / factor)}]", value)
+    return written
