@@ -1,0 +1,178 @@
+"""Tickets as files in a folder: the embedded default, for a first try and for providers who are told by other means.
+
+One ticket is two files. `<ref>.json` is the ticket; `<ref>.md` is the same for people, and can be sent on as it is.
+The provider's side (a person, a script) answers by setting `status` in the JSON: any word; `closed` ends it.
+
+The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
+
+    version       1
+    ref, key      R-<day the case was opened>-<key>; the key is the case id
+    status        "open" when filed
+    ask           "report": the machine is reported, and its replacement asked for
+    title, reason, cluster, pool, provider, node
+    machine       provider_id, system_uuid, boot_id, node_uid
+    opened_at, opened_by, filed_at, closed_at, close_reason       times are RFC 3339, UTC
+    faults        policy, why, device, category, severity, since, value (with its unit), threshold, query,
+                  labels (hardware only)
+    comments      at, text
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from quarantine.adapters.tickets.files import only_writer, replace, translated
+from quarantine.adapters.tickets.markdown import clean, one_line
+from quarantine.adapters.tickets.record import Comment, TicketRecord, record_of
+from quarantine.adapters.tickets.render import render
+from quarantine.core.errors import TicketsRefused
+from quarantine.core.letters import CaseReport
+from quarantine.core.marks import shorten
+from quarantine.ports import Ticket
+
+_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,199}")
+_REF = re.compile(r"R-\d{8}-([a-z0-9][a-z0-9-]{0,199})")
+
+
+class DirectoryTickets:
+    """Implements `ports.Tickets`. The reference follows from the report alone, so filing twice gives one ticket.
+
+    The Markdown is written first and the JSON last: the JSON is what counts, and a process killed in between leaves a
+    ticket that does not exist yet (or a comment not yet made) and is completed when the call is repeated.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], datetime], *, patience: float = 5.0) -> None:
+        """`path` is made with the first ticket. `patience`: seconds to wait for another writer of the folder."""
+        self._folder = path
+        self._now = now
+        self._patience = patience
+
+    def find(self, key: str) -> Ticket | None:
+        """The open ticket of this case. Raises TicketsRefused where its file cannot be understood."""
+        _check_key(key)
+        record = self._of_key(key)
+        return self._ticket(record) if record is not None and record.open else None
+
+    def open(self, report: CaseReport) -> Ticket:
+        """File it. Where this case has a ticket already, open or closed, that one is returned as it is."""
+        _check_key(report.key)
+        with translated(f"file a ticket for case {report.key}", self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with only_writer(self._folder, self._patience):
+                record = self._of_key(report.key)
+                if record is None:
+                    ref = f"R-{report.opened_at.astimezone(UTC):%Y%m%d}-{report.key}"
+                    record = record_of(report, ref=ref, filed_at=self._now())
+                    self._save(record)
+                elif not self._markdown(record.ref).exists():
+                    replace(self._markdown(record.ref), render(record))
+        return self._ticket(record)
+
+    def read(self, ref: str) -> Ticket | None:
+        """Its present state, which the provider's side may have changed."""
+        _check_ref(ref)
+        record = self._load(ref)
+        return None if record is None else self._ticket(record)
+
+    def comment(self, ref: str, text: str) -> None:
+        """Add to it. The last comment made again is a repeated call, and adds nothing."""
+        text = clean(text)
+
+        def add(record: TicketRecord) -> TicketRecord:
+            if record.comments and record.comments[-1].text == text:
+                return record
+            return record.model_copy(update={"comments": (*record.comments, Comment(at=self._now(), text=text))})
+
+        self._change(ref, "comment on a ticket", add)
+
+    def close(self, ref: str, reason: str) -> None:
+        """End it. One that is closed keeps its reason."""
+
+        def end(record: TicketRecord) -> TicketRecord:
+            if not record.open:
+                return record
+            return record.model_copy(
+                update={"status": "closed", "closed_at": self._now(), "close_reason": clean(reason)}
+            )
+
+        self._change(ref, "close a ticket", end)
+
+    def _change(self, ref: str, doing: str, change: Callable[[TicketRecord], TicketRecord]) -> None:
+        _check_ref(ref)
+        if not self._folder.is_dir():
+            raise TicketsRefused(
+                f"could not {doing}: there is no ticket {ref}, since there is no folder {self._folder}"
+            )
+        with translated(doing, self._folder), only_writer(self._folder, self._patience):
+            record = self._load(ref)
+            if record is None:
+                raise TicketsRefused(f"could not {doing}: there is no ticket {ref} in {self._folder}")
+            self._save(change(record))
+
+    def _save(self, record: TicketRecord) -> None:
+        text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n"
+        replace(self._markdown(record.ref), render(record))
+        replace(self._json(record.ref), text)
+
+    def _of_key(self, key: str) -> TicketRecord | None:
+        """The ticket of a case. Its name begins with the day of the case's opening, which the key does not tell."""
+        with translated("look for a ticket", self._folder):
+            try:
+                names = sorted(entry.stem for entry in self._folder.iterdir() if entry.suffix == ".json")
+            except FileNotFoundError:
+                return None
+        for name in names:
+            found = _REF.fullmatch(name)
+            if found and found[1] == key:
+                return self._load(name)
+        return None
+
+    def _load(self, ref: str) -> TicketRecord | None:
+        path = self._json(ref)
+        with translated(f"read ticket {ref}", self._folder):
+            try:
+                raw = path.read_bytes()
+            except FileNotFoundError:
+                return None
+        try:
+            record = TicketRecord.model_validate_json(raw)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the document"
+            raise TicketsRefused(
+                f"{path} is not a ticket: {place}: {first['msg']}; put it right, or move it away to have it filed again"
+            ) from error
+        if (record.ref, record.key) != (ref, ref.split("-", 2)[2]):
+            raise TicketsRefused(
+                f"{path} holds another ticket, {shorten(one_line(record.ref), 80)!r}: give it its own name back"
+            )
+        return record
+
+    def _ticket(self, record: TicketRecord) -> Ticket:
+        return Ticket(
+            ref=record.ref, key=record.key, status=record.status, url=self._markdown(record.ref).absolute().as_uri()
+        )
+
+    def _markdown(self, ref: str) -> Path:
+        return self._folder / f"{ref}.md"
+
+    def _json(self, ref: str) -> Path:
+        return self._folder / f"{ref}.json"
+
+
+def _check_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise TicketsRefused(f"{shorten(one_line(key), 80)!r} is no case id: it must match {_KEY.pattern}")
+
+
+def _check_ref(ref: str) -> None:
+    if not _REF.fullmatch(ref):
+        raise TicketsRefused(
+            f"{shorten(one_line(ref), 80)!r} is no ticket of this folder: it must match {_REF.pattern}"
+        )

@@ -1,0 +1,121 @@
+"""What a ticket is on disk: the JSON document's schema, and how it is made from a case's report.
+
+The schema is our own and versioned, apart from the report's class, so that the program can change without losing old
+tickets. Only hardware labels enter it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from quarantine.adapters.tickets.hardware import hardware_only
+from quarantine.adapters.tickets.markdown import clean
+from quarantine.core.letters import CaseReport, Fault
+
+
+class _Stored(BaseModel):
+    # Additions of the provider's own scripts are kept when the ticket is written again.
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class StoredFault(_Stored):
+    """One finding: what, where, since when, value against threshold."""
+
+    policy: str
+    why: str
+    device: str
+    category: str
+    severity: str
+    since: AwareDatetime
+    value: str
+    threshold: str
+    query: str
+    labels: dict[str, str]
+
+
+class StoredMachine(_Stored):
+    """The hardware, as far as its Node object tells."""
+
+    provider_id: str
+    system_uuid: str
+    boot_id: str
+    node_uid: str
+
+
+class Comment(_Stored):
+    """What was added later."""
+
+    at: AwareDatetime
+    text: str
+
+
+class TicketRecord(_Stored):
+    """The whole ticket."""
+
+    version: Literal[1] = 1
+    ref: str
+    key: str
+    status: str = Field(default="open", min_length=1, max_length=100)
+    ask: str
+    title: str
+    cluster: str
+    pool: str
+    provider: str
+    node: str
+    machine: StoredMachine
+    reason: str
+    opened_at: AwareDatetime
+    opened_by: str
+    filed_at: AwareDatetime
+    faults: tuple[StoredFault, ...]
+    comments: tuple[Comment, ...] = ()
+    closed_at: AwareDatetime | None = None
+    close_reason: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether it is still worked on."""
+        return self.status.strip().lower() != "closed"
+
+
+def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketRecord:
+    """The record of a ticket that is filed now. Text is cleaned of control characters."""
+    return TicketRecord(
+        ref=ref,
+        key=report.key,
+        ask=clean(report.ask),
+        title=clean(report.title),
+        cluster=clean(report.cluster),
+        pool=clean(report.pool),
+        provider=clean(report.provider),
+        node=clean(report.node),
+        machine=StoredMachine(
+            provider_id=clean(report.machine.provider_id),
+            system_uuid=clean(report.machine.system_uuid),
+            boot_id=clean(report.machine.boot_id),
+            node_uid=clean(report.machine.node_uid),
+        ),
+        reason=clean(report.reason),
+        opened_at=report.opened_at,
+        opened_by=clean(report.opened_by),
+        filed_at=filed_at,
+        faults=tuple(_fault(fault) for fault in report.faults),
+    )
+
+
+def _fault(fault: Fault) -> StoredFault:
+    return StoredFault(
+        policy=clean(fault.policy),
+        why=clean(fault.why),
+        device=clean(fault.device),
+        category=clean(fault.category),
+        severity=clean(fault.severity),
+        since=fault.since,
+        value=clean(fault.value),
+        threshold=clean(fault.threshold),
+        query=clean(fault.query),
+        labels={clean(name): clean(value) for name, value in hardware_only(fault.labels)},
+    )
