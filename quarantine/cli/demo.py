@@ -30,6 +30,9 @@ def demo(
         int, typer.Option(min=1, max=20, help="The one setting by which every window of the policies is shorter.")
     ] = 15,
     seed: Annotated[int, typer.Option(help="Of the simulation.")] = 7,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the outcome as an SVG file.", show_default=False)
+    ] = None,
 ) -> None:
     """Three faults are caught and five decoys left alone, before your eyes, in a minute or two.
 
@@ -45,6 +48,7 @@ def demo(
         nodes=nodes,
         factor=factor,
         seed=seed,
+        picture=picture,
         kubeconfig=kubeconfig,
         database_url=database_url,
         slack_token=os.environ.get("QUARANTINE_SLACK__TOKEN"),

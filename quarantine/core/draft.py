@@ -95,9 +95,9 @@ class Draft:
         return pool.name if pool else ""
 
     def new_case_id(self, node: Node) -> str:
-        """A label value, unique to this machine and moment: `q20261129-7f3a2b1c`."""
+        """A label value, unique to this machine and moment: `q-7f3a2b1c05`."""
         seed = "|".join((self.snapshot.cluster, node.name, node.machine.node_uid, self.now.isoformat()))
-        return f"q{self.now:%Y%m%d}-{hashlib.sha256(seed.encode()).hexdigest()[:8]}"
+        return f"q-{hashlib.sha256(seed.encode()).hexdigest()[:10]}"
 
 
 def policy_fields(policy: LoadedPolicy) -> dict[str, object]:

@@ -50,21 +50,23 @@ class Judgement:
 def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory: Directory) -> Judgement:
     """The verdicts of one policy. A failed answer of one source leaves the others' findings standing."""
     unit = rules.signals[policy.spec.signal].unit
+    threshold = threshold_text(policy.spec, unit)
     by_key = {reading.key: reading for reading in readings_of(policy, rules)}
-    covered = _covered(policy, answers, by_key, directory)
+    seen = _covered(policy, answers, by_key, directory)
+    covered = None if seen is None else sum(seen.values())
     bad: dict[tuple[str, Device], Offence] = {}
     strays: dict[tuple[str, Device], Stray] = {}
     for reading, sample in _samples(answers.trigger, by_key):
         device = device_of(reading, sample.labels)
         if device is None:
             continue
-        evidence = _evidence(policy, unit, reading, sample, sum(covered.values()) if covered is not None else None)
+        evidence = _evidence(reading, sample, threshold, covered)
         node = directory.node(reading.source.node, sample.labels)
         if isinstance(node, Unmatched):
             strays.setdefault((node.said, device), Stray(policy, node.said, node, device, evidence))
         elif _selected(policy, node):
             bad.setdefault((node.name, device), Offence(policy, node, device, evidence))
-    good = _good(policy, unit, answers, by_key, directory)
+    good = _good(threshold, answers, by_key, directory)
     return Judgement(
         policy=policy,
         bad=tuple(bad.values()),
@@ -72,8 +74,8 @@ def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory:
         good={key: evidence for key, evidence in good.items() if key not in bad},
         contradictory=tuple(bad[key] for key in good if key in bad),
         failed=_failure(answers.trigger),
-        covered=None if covered is None else sum(covered.values()),
-        covered_nodes=len(covered or ()),
+        covered=covered,
+        covered_nodes=len(seen or ()),
     )
 
 
@@ -99,7 +101,7 @@ def selects(selector: Mapping[str, str], node: Node) -> bool:
 
 
 def _good(
-    policy: LoadedPolicy, unit: str, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
+    threshold: str, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
 ) -> dict[tuple[str, Device], Evidence]:
     """A finding recovers by the reading that found it; observe asks for no other."""
     if _failure(answers.recovery) is not None:
@@ -109,7 +111,7 @@ def _good(
         device = device_of(reading, sample.labels)
         node = directory.node(reading.source.node, sample.labels)
         if device is not None and isinstance(node, Node):
-            found.setdefault((node.name, device), _evidence(policy, unit, reading, sample, None))
+            found.setdefault((node.name, device), _evidence(reading, sample, threshold, None))
     return found
 
 
@@ -127,12 +129,12 @@ def _covered(
     return seen
 
 
-def _evidence(policy: LoadedPolicy, unit: str, reading: Reading, sample: Sample, covered: int | None) -> Evidence:
+def _evidence(reading: Reading, sample: Sample, threshold: str, covered: int | None) -> Evidence:
     return Evidence(
         query=sample.query,
         value=sample.value,
-        unit=unit,
-        threshold=threshold_text(policy.spec, unit),
+        unit=reading.signal.unit,
+        threshold=threshold,
         at=sample.at,
         source=reading.key,
         labels=dict(sample.labels),

@@ -42,6 +42,7 @@ class CaseReport:
     ask: str  # report, later replace
     title: str
     reason: str
+    done: str  # what the controller did already, in a sentence
     opened_at: datetime
     opened_by: str
     faults: tuple[Fault, ...]
@@ -65,6 +66,17 @@ def fault(finding: Finding, rules: Rules) -> Fault:
     )
 
 
+def _done(case: Case) -> str:
+    cordoned = {
+        True: "cordoned and tainted",
+        False: "tainted (a cordon on it is not ours)",
+        None: "to be cordoned and tainted",
+    }
+    return (
+        f"{case.node} is {cordoned[case.cordoned_by_us]}: nothing new is scheduled there, and what runs was left alone"
+    )
+
+
 def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
     """What is sent when the swap of a case's machine is asked for."""
     pool = next((p for p in rules.fleet.pools if p.name == case.pool), None)
@@ -80,6 +92,7 @@ def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
         ask="report",
         title=f"{case.node}: {devices} suspect, please replace the machine",
         reason=case.reason,
+        done=_done(case),
         opened_at=case.opened_at,
         opened_by=case.opened_by,
         faults=faults,

@@ -109,7 +109,7 @@ def _implausible(question: Question, seen: Mapping[Device, Seen]) -> str | None:
         if raw is not None and not bounds.min <= raw <= bounds.max:
             return (
                 f"policy {question.policy.name} was told {format_number(raw)} {unit} by {device}, which is no "
-                f"measurement (plausible: {format_number(bounds.min)} to {format_number(bounds.max)}), so unknown, not bad"
+                f"measurement (plausible is {format_number(bounds.min)} to {format_number(bounds.max)}): unknown"
             )
     return None
 

@@ -41,7 +41,7 @@ class ScrapeJob:
 
 
 def find_binary(name: str = "prometheus", explicit: str | Path | None = None) -> Path:
-    """Where `prometheus` or `promtool` is: argument, QUARANTINE_SANDBOX_PROMETHEUS (and beside), PATH, `.tools/usr/bin`.
+    """Where `prometheus` or `promtool` is: argument, QUARANTINE_SANDBOX_PROMETHEUS (or beside), PATH, `.tools`.
 
     Raises UsageError, which says how to get it.
     """

@@ -160,7 +160,9 @@ def test_a_missing_binary_is_a_users_error(how: str, monkeypatch: pytest.MonkeyP
             find_binary()
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(UsageError, match=r"no-such-tool was found neither on PATH .* set QUARANTINE_SANDBOX_PROMETHEUS"):
+        with pytest.raises(
+            UsageError, match=r"no-such-tool was found neither on PATH .* set QUARANTINE_SANDBOX_PROMETHEUS"
+        ):
             find_binary("no-such-tool")
 
 

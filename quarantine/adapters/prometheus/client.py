@@ -50,7 +50,9 @@ class PrometheusMetrics:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: tuple[type[BaseException], BaseException, TracebackType]) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:

@@ -121,7 +121,7 @@ def _done_and_asked(report: CaseReport, ticket: str) -> str:
     asked = _ASKED[report.ask] if report.ask in _ASKED else f"{escape(report.ask, _NAME)}, provider {{provider}}"
     filed = f"Ticket {code(ticket, _NAME)} is filed." if ticket else "No ticket was filed for it."
     return (
-        "*Done:* the node is cordoned and tainted, so nothing new is scheduled there. What runs on it was left alone.\n"
+        f"*Done:* {escape(report.done, 500)}.\n"
         f"*Asked:* {asked.replace('{provider}', code(report.provider, _NAME))}. {filed}"
     )
 

@@ -23,7 +23,7 @@ class DemoCluster:
         from kubernetes import client, config
 
         configuration = client.Configuration()
-        config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
+        config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)  # type: ignore[no-untyped-call]
         self._client = client.ApiClient(configuration)
         # The generated signatures want model objects; plain dicts are what the server and the fleet speak.
         self._core: Any = client.CoreV1Api(self._client)

@@ -32,8 +32,11 @@ def play(options: Options, console: Console) -> bool:
         console.print(f"Prometheus is at {stage.prometheus.url}, and everything is written to {options.folder}/.")
         console.print("The overlay on the shipped policies (all windows shortened by one factor, mode enforce):")
         console.print("\n".join(f"    {line}" for line in stage.overlay.splitlines()), highlight=False, markup=False)
-        outcome = _Player(stage, console).play()
+        player = _Player(stage, console)
+        outcome = player.play()
         closing(console, outcome)
+        if options.picture is not None:
+            player.view.picture(options.picture, outcome)
         _look_around(stage, console)
         console.print(outcome.last_line, highlight=False, markup=False)
         return outcome.right
@@ -51,15 +54,15 @@ class _Player:
         self._window_s = heat.spec.trigger.window.total_seconds()
         prefix = stage.fleet.nodes[0].name.removesuffix("00")
         self._scenes = scenes(prefix, uuids, self._window_s)
-        self._view = View(console, [sim.name for sim in stage.fleet.nodes])
+        self.view = View(console, [sim.name for sim in stage.fleet.nodes])
         self._asked_at: dict[str, datetime] = {}
         self._seen = 0
 
     def play(self) -> Outcome:
         stage = self._stage
-        with self._view, stage.ledger() as ledger:
+        with self.view, stage.ledger() as ledger:
             self._warm_up()
-            self._view.say("the controller starts: quarantine run", "cyan")
+            self.view.say("the controller starts: quarantine run", "cyan")
             controller = stage.controller()
             try:
                 self._perform(controller, lambda: self._follow(ledger.load(), list(ledger.decisions())))
@@ -69,7 +72,7 @@ class _Player:
 
     def _warm_up(self) -> None:
         """Until Prometheus has scraped every exporter for a while, so that every policy sees its devices."""
-        self._view.say(f"{len(self._stage.exporters.targets())} exporters are scraped every second", "cyan")
+        self.view.say(f"{len(self._stage.exporters.targets())} exporters are scraped every second", "cyan")
         wanted = len(self._stage.exporters.targets())
         until = time.monotonic() + WARM_UP_S
         while not self._up(wanted):
@@ -108,7 +111,7 @@ class _Player:
 
     def _begin(self, scene: Scene) -> None:
         kind = "fault" if scene.caught_by else "decoy"
-        self._view.say(f"{kind}: {scene.node}: {scene.title}", "cyan")
+        self.view.say(f"{kind}: {scene.node}: {scene.title}", "cyan")
         self._stage.fleet.inject(scene.fault)
         if isinstance(scene.fault, GhostNode):
             self._stage.follow_targets()
@@ -116,7 +119,7 @@ class _Player:
     def _follow(self, view: LedgerView, rows: list[TrailRow]) -> LedgerView:
         new = [row for row in rows if row.seq > self._seen]
         self._seen = rows[-1].seq if rows else 0
-        self._view.update(view, new)
+        self.view.update(view, new)
         return view
 
     def _all_done(self, view: LedgerView) -> bool:

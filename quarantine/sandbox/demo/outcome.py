@@ -153,7 +153,7 @@ def _caught(
     evidence = ""
     if finding is not None and finding.evidence.value is not None:
         value = f"{format_number(finding.evidence.value)} {finding.evidence.unit}"
-        evidence = f"{finding.device.index or finding.device.name}: {value} ({finding.evidence.threshold})"
+        evidence = f"{value} ({finding.evidence.threshold})"
     done = [row for row in rows if row.decision.case == case.id and row.decision.effect is Effect.MARK]
     decision = done[-1].decision.reason if done else "decided, not done"
     ticket, message = tickets.get(case.id, ""), messages.get(case.id, "")

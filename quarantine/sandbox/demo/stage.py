@@ -45,6 +45,7 @@ class Options:
     database_url: str | None = None
     slack_token: str | None = None
     slack_channel: str | None = None
+    picture: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

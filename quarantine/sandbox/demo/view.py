@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -78,7 +82,9 @@ class View:
             style = "green" if phase is None else "yellow" if phase is Phase.SUSPECTED else "bold white on red"
             cells.append(Text(f" {name.removeprefix('gpu-node-')} ", style=style))
         return Panel(
-            Columns(cells, padding=(0, 1)), title="fleet: green in service, red quarantined", title_align="left"
+            Columns(cells, padding=(0, 1), width=6),
+            title="fleet: green in service, red quarantined",
+            title_align="left",
         )
 
     def _findings(self) -> RenderableType:
@@ -96,6 +102,16 @@ class View:
         for line in shown:
             line.truncate(self.console.width - 4, overflow="ellipsis")
         return Panel(Group(*shown), title="what happens", title_align="left")
+
+    def picture(self, path: Path, outcome: Outcome) -> None:
+        """The last scene and the account, as an SVG that needs nothing from elsewhere."""
+        console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True)
+        console.print(self._fleet(), self._findings())
+        closing(console, outcome)
+        console.print(outcome.last_line, highlight=False, markup=False)
+        # The stock template fetches a font from the network: whoever looks at the picture has one of their own.
+        template = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+        console.save_svg(str(path), title="scripts/demo", code_format=template)
 
 
 def closing(console: Console, outcome: Outcome) -> None:

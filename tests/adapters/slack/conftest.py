@@ -108,6 +108,7 @@ def make_report(make_fault: Callable[..., Fault]) -> Callable[..., CaseReport]:
             "provider": "acme",
             "ask": "report",
             "title": f"gpu-017: GPU 3 ({UUID}) suspect, please replace the machine",
+            "done": "the node is cordoned and tainted: nothing new is scheduled there",
             "reason": "gpu-hot: GPU 3 of gpu-017 was above 78 °C for 5m",
             "opened_at": OPENED,
             "opened_by": "controller",

@@ -54,7 +54,7 @@ def test_it_reads_at_a_glance(make_report: Maker) -> None:
     }
     assert blocks[3]["text"]["text"].startswith("Why it matters: A GPU that runs hotter")
     assert blocks[4]["text"]["text"] == (
-        "*Done:* the node is cordoned and tainted, so nothing new is scheduled there. What runs on it was left alone.\n"
+        "*Done:* the node is cordoned and tainted: nothing new is scheduled there.\n"
         "*Asked:* please report this machine to its provider `acme` and have it replaced. "
         "Ticket `R-20261129-gpu-017-a3` is filed."
     )
