@@ -1,0 +1,219 @@
+"""Records of the core as canonical JSON text and back: what is stored, hashed and, a year later, read.
+
+Canonical means: one text for one record. Keys sorted, no spaces, ASCII only (NUL and lone surrogates are `\\u`
+escapes), times RFC 3339 in UTC with microseconds, enums by value, NaN and the infinities as the strings `NaN`,
+`Infinity` and `-Infinity`. A field that is empty and whose default is empty is left out, so a field added later changes
+no older text and no older meaning. A high surrogate followed by a low one is the character that the two spell: JSON has
+no other way.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from quarantine.core.decision import Decision
+
+Record = TypeVar("Record")
+Plain = dict[str, Any]  # a record as JSON's own types
+
+_DUMPS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class _Coder:
+    """How values of one type become JSON's own types, and come back. `unpack` raises ValueError."""
+
+    pack: Callable[[Any], Any]
+    unpack: Callable[[Any], Any]
+
+
+def encode(record: object) -> str:
+    """The canonical text of a dataclass of the core. Raises ValueError for a time without a zone."""
+    return dump(plain(record))
+
+
+def plain(record: object) -> Plain:
+    """The same as a dict of JSON's own types."""
+    kind: Any = type(record)
+    return cast("Plain", _coder(kind).pack(record))
+
+
+def dump(data: Plain) -> str:
+    """The canonical text of what `plain` gave."""
+    return _DUMPS(data)
+
+
+def decode(text: str) -> Decision:
+    """The decision that this is the text of. Raises ValueError, saying which field is wrong."""
+    return decode_as(Decision, text)
+
+
+def decode_as(kind: type[Record], text: str) -> Record:
+    """The record of type `kind` that this is the text of. Raises ValueError, saying which field is wrong."""
+    wanted: Any = kind
+    try:
+        data = json.loads(text, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return cast("Record", _coder(wanted).unpack(data))
+
+
+def parse_time(text: str) -> datetime:
+    """A time as stored. Raises ValueError."""
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return parsed.astimezone(UTC)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+@cache
+def _coder(hint: Any) -> _Coder:
+    """The coder of a type, as it is written in an annotation."""
+    if isinstance(hint, type):
+        return _plain_coder(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType) and len(args) == 2 and args[1] is type(None):
+        return _optional(_coder(args[0]))
+    if origin is tuple and args[1:] == (...,):
+        return _sequence(_coder(args[0]))
+    if origin is tuple:
+        return _fixed(tuple(_coder(arg) for arg in args))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(_coder(args[0]), _coder(args[1]))
+    raise TypeError(f"the ledger does not know how to store {hint}")
+
+
+def _plain_coder(kind: type) -> _Coder:
+    if issubclass(kind, StrEnum):
+        return _Coder(str.__str__, kind)  # `.value` is an attribute made in Python, and there are many
+    return _record(kind) if is_dataclass(kind) else _BASIC[kind]
+
+
+def _typed(kind: type) -> Callable[[Any], Any]:
+    def unpack(value: Any) -> Any:
+        if type(value) is not kind:
+            raise ValueError(f"{value!r:.80} is no {kind.__name__}")
+        return value
+
+    return unpack
+
+
+def _pack_text(value: str) -> str:
+    if value.isascii() or not _PAIR.search(value):
+        return value
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _pack_float(value: float) -> float | str:
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _unpack_float(value: Any) -> float:
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{value!r:.80} is no number")
+
+
+def _pack_time(value: datetime) -> str:
+    if value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone, so the trail cannot say when it was")
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _unpack_time(value: Any) -> datetime:
+    return parse_time(_typed(str)(value))
+
+
+_BASIC: Mapping[Any, _Coder] = {
+    str: _Coder(_pack_text, _typed(str)),
+    bool: _Coder(bool, _typed(bool)),
+    int: _Coder(int, _typed(int)),
+    float: _Coder(_pack_float, _unpack_float),
+    datetime: _Coder(_pack_time, _unpack_time),
+}
+
+
+def _optional(inner: _Coder) -> _Coder:
+    return _Coder(
+        lambda value: None if value is None else inner.pack(value),
+        lambda value: None if value is None else inner.unpack(value),
+    )
+
+
+def _sequence(inner: _Coder) -> _Coder:
+    def unpack(value: Any) -> tuple[Any, ...]:
+        return tuple(inner.unpack(part) for part in _typed(list)(value))
+
+    return _Coder(lambda value: [inner.pack(part) for part in value], unpack)
+
+
+def _fixed(inner: tuple[_Coder, ...]) -> _Coder:
+    def unpack(value: Any) -> tuple[Any, ...]:
+        return tuple(coder.unpack(part) for coder, part in zip(inner, _typed(list)(value), strict=True))
+
+    return _Coder(lambda value: [coder.pack(part) for coder, part in zip(inner, value, strict=True)], unpack)
+
+
+def _mapping(key: _Coder, inner: _Coder) -> _Coder:
+    def unpack(value: Any) -> dict[Any, Any]:
+        return {key.unpack(k): inner.unpack(v) for k, v in _typed(dict)(value).items()}
+
+    return _Coder(lambda value: {key.pack(k): inner.pack(v) for k, v in value.items()}, unpack)
+
+
+def _record(kind: type) -> _Coder:
+    hints = get_type_hints(kind)
+    parts = tuple((f.name, _coder(hints[f.name])) for f in fields(kind))
+    # Left out are only values that reading gives back by default: None for None, empty for empty.
+    packed = tuple((f.name, _coder(hints[f.name]).pack, f.default is None, _is_empty(f)) for f in fields(kind))
+
+    def pack(value: Any) -> Plain:
+        data = {}
+        for name, pack_field, omit_none, omit_empty in packed:
+            held = getattr(value, name)
+            if (omit_none and held is None) or (omit_empty and not held):
+                continue
+            data[name] = pack_field(held)
+        return data
+
+    def unpack(data: Any) -> Any:
+        # A key that this code does not know was written by a newer one: it stays in the stored text.
+        held = _typed(dict)(data)
+        try:
+            return kind(**{name: _field(kind, name, coder, held[name]) for name, coder in parts if name in held})
+        except TypeError as error:
+            raise ValueError(f"a {kind.__name__} lacks a field: {error}") from error
+
+    return _Coder(pack, unpack)
+
+
+def _field(kind: type, name: str, coder: _Coder, value: Any) -> Any:
+    try:
+        return coder.unpack(value)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{kind.__name__}.{name}: {error}") from error
+
+
+def _is_empty(field: Field[Any]) -> bool:
+    """Whether a field's default is an empty text, tuple or mapping."""
+    return field.default in ("", ()) or field.default_factory is dict

@@ -1,0 +1,103 @@
+"""Connections: how each dialect is set up, and the two kinds of transaction that the ledger has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, interfaces
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from quarantine.ledger.faults import translated
+from quarantine.ledger.url import is_sqlite, parse_url
+
+CONNECT = timedelta(seconds=5)
+STATEMENT = timedelta(seconds=30)  # longer than any statement of a cycle; a hung one must not hold the cycle
+LOCK = timedelta(seconds=10)  # how long to wait for another writer
+_IMMEDIATE = "quarantine_immediate"  # execution option: take SQLite's write lock at BEGIN
+
+
+def make_engine(url: str | URL) -> Engine:
+    """An engine with time-outs and, on SQLite, the pragmas. Connects to nothing yet. Raises UsageError."""
+    parsed = parse_url(url)
+    # Parameters are kept out of errors and logs: bodies are long, and errors are read on Slack.
+    if is_sqlite(parsed):
+        arguments: dict[str, Any] = {"timeout": LOCK.total_seconds(), "check_same_thread": False}
+        kept = {name: value for name, value in arguments.items() if name not in parsed.query}
+        engine = create_engine(parsed, hide_parameters=True, connect_args=kept)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    return create_engine(
+        parsed,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_size=2,
+        max_overflow=3,
+        pool_timeout=LOCK.total_seconds(),
+        pool_recycle=1800,
+        connect_args=_postgres_arguments(parsed),
+    )
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction for reading, in which every statement sees the same state. Raises as `translated`."""
+    with translated(engine.url), engine.connect() as connection:
+        if not is_sqlite(engine.url):
+            # Not also READ ONLY: the pool would put that back to READ WRITE, which overrides a server's own read-only.
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that is committed when the block ends and leaves nothing when it raises. Raises as `translated`."""
+    with translated(engine.url), engine.connect() as connection:
+        connection.execution_options(**{_IMMEDIATE: True})
+        with connection.begin():
+            yield connection
+
+
+def _postgres_arguments(url: URL) -> dict[str, Any]:
+    """What libpq is told, unless the URL says otherwise."""
+    settings = {
+        "statement_timeout": f"{STATEMENT // timedelta(milliseconds=1)}",
+        "lock_timeout": f"{LOCK // timedelta(milliseconds=1)}",
+        "idle_in_transaction_session_timeout": f"{STATEMENT // timedelta(milliseconds=1)}",
+        "timezone": "UTC",
+    }
+    ours = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    theirs = url.query.get("options", "")
+    arguments: dict[str, Any] = {
+        "connect_timeout": CONNECT // timedelta(seconds=1),
+        "application_name": "quarantine",
+        # A server that vanished without a word (its machine died) must not hold the cycle for TCP's two hours.
+        "tcp_user_timeout": STATEMENT // timedelta(milliseconds=1),
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }
+    kept = {name: value for name, value in arguments.items() if name not in url.query}
+    return {**kept, "options": f"{ours} {theirs if isinstance(theirs, str) else ' '.join(theirs)}".strip()}
+
+
+def _prepare_sqlite(connection: interfaces.DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    # The driver would open transactions of its own, late and never IMMEDIATE: BEGIN is ours (SQLAlchemy's recipe).
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    # recursive_triggers: without it INSERT OR REPLACE deletes without asking the trigger.
+    # synchronous=FULL: in WAL, NORMAL may lose the last commits at a power cut, and with them the record of an action.
+    for pragma in ("foreign_keys=ON", "recursive_triggers=ON", "synchronous=FULL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer that begins by reading and then writes can fail with "locked" at once; IMMEDIATE waits for its turn.
+    immediate = connection.get_execution_options().get(_IMMEDIATE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

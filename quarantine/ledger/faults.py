@@ -1,0 +1,126 @@
+"""What a database says when it will not, as our own errors: one sentence with what happened, where, and what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from quarantine.core.errors import LedgerUnavailable, QuarantineError, SchemaMismatch
+from quarantine.ledger.url import masked
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What an error code means to a person."""
+
+    what: str
+    advice: str
+    schema: bool = False  # the tables are not those of this code
+
+
+_NO_TABLE = _Meaning("does not have the tables of this version", "run `quarantine db upgrade`", schema=True)
+_REFUSED = _Meaning("refused a row", "run `quarantine audit verify`, and ask who else writes to this database")
+_AUTH = _Meaning("does not let this user in", "correct the user or the password in the URL")
+_READ_ONLY = _Meaning("is read-only", "point the URL at the primary, or make the file writable")
+_FULL = _Meaning("has no disk space left", "make room; the controller goes on by itself")
+_LOCKED = _Meaning("is locked by another transaction", "see who holds the lock; the controller tries again by itself")
+_SLOW = _Meaning("took too long for a statement", "look at its load; the controller tries again by itself")
+_BROKEN = _Meaning("is damaged or is no database", "restore it from a backup")
+_BUSY = _Meaning("has no connection left", "raise max_connections or close other clients")
+_CLASH = _Meaning("aborted a transaction in favour of another one", "nothing: the controller tries again by itself")
+_AWAY = _Meaning("cannot be reached", "start the database or correct the URL; the controller goes on by itself")
+_OTHER = _Meaning("failed", "read the database's log")
+
+# SQLSTATEs, longest prefix first: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRES: Mapping[str, _Meaning] = {
+    "42P01": _NO_TABLE,
+    "42703": _NO_TABLE,
+    "3F000": _NO_TABLE,
+    "42501": _Meaning("does not let this user do that", "grant what docs/ lists for the writer"),
+    "3D000": _Meaning("does not exist", "create the database"),
+    "25006": _READ_ONLY,
+    "53100": _FULL,
+    "53300": _BUSY,
+    "57014": _SLOW,
+    "55P03": _LOCKED,
+    "40": _CLASH,
+    "28": _AUTH,
+    "23": _REFUSED,
+    "57": _AWAY,
+    "08": _AWAY,
+    "XX": _BROKEN,
+}
+_SQLITE: Mapping[str, _Meaning] = {
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_FULL": _FULL,
+    "SQLITE_BUSY": _LOCKED,
+    "SQLITE_LOCKED": _LOCKED,
+    "SQLITE_CORRUPT": _BROKEN,
+    "SQLITE_NOTADB": _BROKEN,
+    "SQLITE_CONSTRAINT": _REFUSED,
+    "SQLITE_CANTOPEN": _Meaning("cannot be opened", "make its folder, and let this user write there"),
+    "SQLITE_PERM": _Meaning("cannot be opened", "let this user read and write the file"),
+}
+
+
+@contextmanager
+def translated(url: URL) -> Iterator[None]:
+    """Raise LedgerUnavailable or SchemaMismatch, chained, in place of what SQLAlchemy and the drivers raise."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:
+            raise error.orig from error  # a value that no column takes, such as a naive time: the caller's mistake
+        raise translate(error, url) from error
+
+
+def translate(error: SQLAlchemyError, url: URL) -> QuarantineError:
+    """The error of ours that stands for this one."""
+    orig = error.orig if isinstance(error, DBAPIError) else None
+    meaning = _meaning(error, orig)
+    detail = _detail(orig if orig is not None else error, url)
+    message = f"the ledger {masked(url)} {meaning.what} ({detail}); {meaning.advice}"
+    return SchemaMismatch(message) if meaning.schema else LedgerUnavailable(message)
+
+
+def _meaning(error: SQLAlchemyError, orig: BaseException | None) -> _Meaning:
+    if isinstance(error, PoolTimeout):
+        return _BUSY
+    if isinstance(orig, psycopg.Error):
+        return _of_postgres(orig)
+    if isinstance(orig, sqlite3.Error):
+        return _of_sqlite(orig)
+    return _OTHER
+
+
+def _of_postgres(error: psycopg.Error) -> _Meaning:
+    code = error.sqlstate
+    if code is None:  # libpq's own: it had no server to ask, or the server turned it away while connecting
+        said = str(error)
+        if "authentication failed" in said or "no pg_hba.conf entry" in said:
+            return _AUTH
+        if "FATAL" in said and "database" in said and "does not exist" in said:
+            return _POSTGRES["3D000"]
+        return _AWAY
+    return _POSTGRES.get(code) or _POSTGRES.get(code[:2]) or _OTHER
+
+
+def _of_sqlite(error: sqlite3.Error) -> _Meaning:
+    name = getattr(error, "sqlite_errorname", "")
+    if name == "SQLITE_ERROR" and ("no such table" in str(error) or "no such column" in str(error)):
+        return _NO_TABLE
+    return next((meaning for prefix, meaning in _SQLITE.items() if name.startswith(prefix)), _OTHER)
+
+
+def _detail(error: BaseException, url: URL) -> str:
+    """The first line of what the driver said. Drivers do not repeat passwords; should one, it is masked."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    secret = str(url.password or "")
+    return line.replace(secret, "***") if secret else line

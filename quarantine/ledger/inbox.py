@@ -1,0 +1,34 @@
+"""What people ask: the only table to which others than the leader append."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from quarantine.core.decision import Request
+from quarantine.ledger.codec import decode_as, encode
+from quarantine.ledger.schema import requests
+from quarantine.ledger.text import SENTENCE, fit
+from quarantine.ledger.upsert import insert_into
+
+
+def ask(connection: Connection, cluster: str, request: Request) -> None:
+    """Append a request; one whose id is there already, answered or not, stays as it is."""
+    row = {
+        "cluster": cluster,
+        "id": fit(request.id),
+        "kind": request.kind.value,
+        "node": fit(request.node),
+        "reason": fit(request.reason, SENTENCE),
+        "actor": fit(request.actor),
+        "channel": fit(request.channel),
+        "at": request.at,
+        "body": encode(request),
+    }
+    connection.execute(insert_into(connection, requests).values(row).on_conflict_do_nothing())
+
+
+def unanswered(connection: Connection, cluster: str) -> tuple[Request, ...]:
+    """Oldest first."""
+    chosen = select(requests.c.body).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
+    rows = connection.execute(chosen.order_by(requests.c.at, requests.c.id)).scalars()
+    return tuple(decode_as(Request, body) for body in rows)

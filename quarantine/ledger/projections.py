@@ -1,0 +1,141 @@
+"""The state as tables: loaded, and written back where a fold changed it. Rebuildable from the decisions.
+
+What is loaded is what a cycle can still need: open cases, those that ended lately, those with a pending effect, holds,
+dismissals that stand, the pace, and which requests were answered lately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+
+from quarantine.core.case import Case
+from quarantine.core.decision import Action, Dismissal, Hold, Kind, State
+from quarantine.core.errors import SchemaMismatch
+from quarantine.core.state import PACE_MEMORY
+from quarantine.ledger.codec import decode_as, encode
+from quarantine.ledger.schema import actions, cases, decisions, dismissals, holds, pending_only, requests
+from quarantine.ledger.text import fit, unescape
+from quarantine.ledger.upsert import upsert
+
+ENDED_MEMORY = timedelta(days=7)  # how long an ended case stays in the state
+ANSWERED_MEMORY = timedelta(days=1)  # how long an answered request does
+Record = TypeVar("Record")
+
+
+def load(connection: Connection, cluster: str, now: datetime, *, also: Collection[str] = ()) -> State:
+    """The state at `now`, with the cases named in `also` however long ago they ended. Raises SchemaMismatch."""
+    return State(
+        cases={case.id: case for case in _cases(connection, cluster, now, also)},
+        holds={hold.key: hold for hold in _holds(connection, cluster)},
+        dismissals=tuple(_dismissals(connection, cluster, now)),
+        quarantined_at=_pace(connection, cluster, now),
+        answered=_answered(connection, cluster, now),
+    )
+
+
+def save(connection: Connection, cluster: str, before: State, after: State) -> None:
+    """Write what differs. Folding keeps what it does not change, so identity tells."""
+    upsert(
+        connection,
+        cases,
+        [_case_row(cluster, case) for key, case in after.cases.items() if before.cases.get(key) is not case],
+    )
+    upsert(
+        connection,
+        holds,
+        [_hold_row(cluster, hold) for key, hold in after.holds.items() if before.holds.get(key) is not hold],
+    )
+    if lifted := [{"gone": fit(key)} for key in before.holds.keys() - after.holds.keys()]:
+        connection.execute(delete(holds).where(holds.c.cluster == cluster, holds.c.key == bindparam("gone")), lifted)
+    if after.dismissals is not before.dismissals:
+        connection.execute(delete(dismissals).where(dismissals.c.cluster == cluster))
+        if after.dismissals:
+            connection.execute(insert(dismissals), list(_dismissal_rows(cluster, after.dismissals)))
+
+
+def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[Case]:
+    unfinished = select(actions.c.case_id).where(actions.c.cluster == cluster, pending_only)
+    needed = or_(
+        cases.c.ended_at.is_(None),
+        cases.c.ended_at > now - ENDED_MEMORY,
+        cases.c.id.in_(unfinished),
+        cases.c.id.in_([fit(key) for key in also]),
+    )
+    chosen = select(cases.c.body).where(cases.c.cluster == cluster, needed).order_by(cases.c.opened_at, cases.c.id)
+    return [_decoded(Case, body) for body in connection.execute(chosen).scalars()]
+
+
+def _holds(connection: Connection, cluster: str) -> Iterable[Hold]:
+    chosen = select(holds.c.body).where(holds.c.cluster == cluster).order_by(holds.c.since, holds.c.key)
+    return [_decoded(Hold, body) for body in connection.execute(chosen).scalars()]
+
+
+def _dismissals(connection: Connection, cluster: str, now: datetime) -> Iterable[Dismissal]:
+    chosen = select(dismissals.c.body).where(dismissals.c.cluster == cluster, dismissals.c.until > now)
+    return [_decoded(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
+
+
+def _pace(connection: Connection, cluster: str, now: datetime) -> tuple[tuple[datetime, str], ...]:
+    """From the trail itself, so that a restart grants nothing (invariant 5)."""
+    chosen = select(decisions.c.at, decisions.c.pool).where(
+        decisions.c.cluster == cluster,
+        decisions.c.at > now - PACE_MEMORY,
+        decisions.c.action == Action.QUARANTINE.value,
+        decisions.c.kind == Kind.DECIDED.value,
+    )
+    rows = connection.execute(chosen.order_by(decisions.c.seq)).all()
+    return tuple((at, unescape(pool or "")) for at, pool in rows)
+
+
+def _answered(connection: Connection, cluster: str, now: datetime) -> frozenset[str]:
+    chosen = select(requests.c.id).where(
+        requests.c.cluster == cluster, requests.c.answered_seq.is_not(None), requests.c.at > now - ANSWERED_MEMORY
+    )
+    return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
+
+
+def _case_row(cluster: str, case: Case) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "id": fit(case.id),
+        "node": fit(case.node),
+        "phase": case.phase.value,
+        "opened_at": case.opened_at,
+        "ended_at": None if case.open else case.phase_since,
+        "body": encode(case),
+    }
+
+
+def _hold_row(cluster: str, hold: Hold) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "key": fit(hold.key),
+        "held_by": hold.held_by.value,
+        "since": hold.since,
+        "body": encode(hold),
+    }
+
+
+def _dismissal_rows(cluster: str, standing: Iterable[Dismissal]) -> Iterable[dict[str, Any]]:
+    for position, dismissal in enumerate(standing):
+        yield {
+            "cluster": cluster,
+            "position": position,
+            "node": fit(dismissal.node),
+            "until": dismissal.until,
+            "body": encode(dismissal),
+        }
+
+
+def _decoded(kind: type[Record], body: str) -> Record:
+    try:
+        return decode_as(kind, body)
+    except ValueError as error:
+        raise SchemaMismatch(
+            f"a {kind.__name__.lower()} in the ledger cannot be read ({error}); it was written by a newer version or "
+            "by hand: upgrade the program, or restore the database"
+        ) from error

@@ -1,0 +1,39 @@
+"""Whether a database has the schema of this code: asked before it is used, without loading Alembic."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
+
+from quarantine.core.errors import SchemaMismatch
+from quarantine.ledger.schema import REVISION
+from quarantine.ledger.url import masked
+
+# Alembic's own table; not among the models, since it is not ours to make.
+_version = Table("alembic_version", MetaData(), Column("version_num", String(32)))
+
+
+def current(connection: Connection) -> str | None:
+    """The revision that the database is at; None where it was never migrated."""
+    if not inspect(connection).has_table(_version.name):
+        return None
+    return connection.execute(select(_version.c.version_num)).scalar_one_or_none()
+
+
+def require(connection: Connection) -> None:
+    """Raise SchemaMismatch unless the database is at exactly this code's revision.
+
+    One query. Where even Alembic's table is missing, the database's own refusal becomes SchemaMismatch (see `faults`).
+    """
+    found = connection.execute(select(_version.c.version_num)).scalar_one_or_none()
+    if found == REVISION:
+        return
+    place = f"the ledger {masked(connection.engine.url)}"
+    if found is None:
+        raise SchemaMismatch(f"{place} has no tables yet; run `quarantine db upgrade`")
+    if found < REVISION:  # revisions are numbers with leading zeros
+        raise SchemaMismatch(
+            f"{place} is at schema {found}, older than this code's {REVISION}; run `quarantine db upgrade`"
+        )
+    raise SchemaMismatch(
+        f"{place} is at schema {found}, newer than this code's {REVISION}; upgrade the program, it writes nothing here"
+    )

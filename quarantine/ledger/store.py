@@ -1,0 +1,147 @@
+"""The ledger of one cluster on SQLAlchemy: the ports `Ledger` and `LedgerReader`, for Postgres and SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import URL
+
+from quarantine.core.decision import Decision, Request
+from quarantine.core.errors import UsageError
+from quarantine.core.policy import LoadedPolicy
+from quarantine.ledger import inbox, outbox, projections, revision, trail, writer
+from quarantine.ledger.engine import make_engine, reading, writing
+from quarantine.ledger.text import escape
+from quarantine.ledger.trail import Head
+from quarantine.ledger.url import is_sqlite, masked
+from quarantine.ledger.verify import Broken, Sound, verify
+from quarantine.ports import LedgerView, TrailRow
+
+
+def open_ledger(url: str | URL, cluster: str, *, now: Callable[[], datetime]) -> SqlLedger:
+    """The ledger at a URL. Connects at its first use, so a process may start while its database is down.
+
+    Raises UsageError for a URL or a cluster name that cannot be one.
+    """
+    return SqlLedger(make_engine(url), cluster, now=now)
+
+
+class SqlLedger:
+    """Implements `Ledger`. Safe to share between threads; whoever opens it closes it."""
+
+    def __init__(self, engine: Engine, cluster: str, *, now: Callable[[], datetime]) -> None:
+        """`engine` comes from `make_engine`, and is closed with the ledger."""
+        if not cluster or len(cluster) > 253 or escape(cluster) != cluster:
+            raise UsageError(f"{cluster!r:.80} is no cluster name; write 1 to 253 plain characters")
+        self._engine = engine
+        self._cluster = cluster
+        self._now = now
+        self._known: writer.Known | None = None  # spares the leader the reading of what it has just written
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"SqlLedger({masked(self._engine.url)!r}, {self._cluster!r})"
+
+    def __enter__(self) -> Self:
+        """Usable at once."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @property
+    def embedded(self) -> bool:
+        """Whether this is SQLite, which serves one replica."""
+        return is_sqlite(self._engine.url)
+
+    # --- LedgerReader -------------------------------------------------------------------------------------------------
+
+    def load(self) -> LedgerView:
+        """The present state, the outbox and the open requests, as of one moment."""
+        with reading(self._engine) as connection:
+            revision.require(connection)
+            head = trail.head_of(connection, self._cluster)
+            view = LedgerView(
+                state=projections.load(connection, self._cluster, self._now()),
+                pending=outbox.pending(connection, self._cluster),
+                requests=inbox.unanswered(connection, self._cluster),
+            )
+        self._known = writer.Known(head, view.state)
+        return view
+
+    def decisions(self, *, node: str | None = None, case: str | None = None) -> Iterator[TrailRow]:
+        """The trail in order, of a node or of a case; streamed in pages, what is appended meanwhile included."""
+        return trail.read(self._engine, self._cluster, node=node, case=case)
+
+    def ask(self, request: Request) -> None:
+        """Append what a person asks. Asking twice under one id is asking once."""
+        with writing(self._engine) as connection:
+            revision.require(connection)
+            inbox.ask(connection, self._cluster, request)
+
+    def verify(self) -> Sound | Broken:
+        """Walk the chain; the first bad row, or how many there are."""
+        return verify(self._engine, self._cluster)
+
+    # --- Ledger -------------------------------------------------------------------------------------------------------
+
+    def take_term(self, holder: str) -> int:
+        """Become the writer: earlier terms can write no more."""
+        with writing(self._engine) as connection:
+            revision.require(connection)
+            return writer.take_term(connection, self._cluster, holder, self._now())
+
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
+        """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
+
+        With no decisions, only the term is checked and the texts of the policies are kept. Raises ValueError for a
+        decision that could not have been taken in the ledger's state; nothing is recorded then.
+        """
+        with self._fenced(term) as (connection, head):
+            writer.keep_texts(connection, self._cluster, policies, self._now())
+            known = self._append(connection, head, decisions) if decisions else self._known
+        self._known = known
+
+    def attempt(self, term: int, key: str, at: datetime) -> None:
+        """About to try an effect: committed before it is tried. Raises Conflict where it is not pending."""
+        with self._fenced(term) as (connection, _):
+            outbox.attempt(connection, self._cluster, key, at)
+
+    def postpone(self, term: int, key: str, error: str) -> None:
+        """The attempt failed, and a later cycle tries again. Raises Conflict where it is not pending."""
+        with self._fenced(term) as (connection, _):
+            outbox.postpone(connection, self._cluster, key, error)
+
+    def settle(self, term: int, key: str, outcome: Decision) -> None:
+        """The effect has its outcome: append it, fold it, and take the effect out of the outbox.
+
+        Raises Conflict where the effect is not pending, and ValueError where `outcome` is another effect's.
+        """
+        if outcome.case is None or outcome.effect is None or outbox.key_of(outcome.case, outcome.effect) != key:
+            raise ValueError(f"the outcome of {outcome.case}/{outcome.effect} cannot settle {key}")
+        with self._fenced(term) as (connection, head):
+            outbox.require_pending(connection, self._cluster, key)
+            known = self._append(connection, head, [outcome])
+        self._known = known
+
+    def _append(self, connection: Connection, head: Head, decisions: Sequence[Decision]) -> writer.Known:
+        """What it returns may be remembered only once the transaction is committed."""
+        return writer.append(connection, self._cluster, head, decisions, self._now(), self._known)
+
+    @contextmanager
+    def _fenced(self, term: int) -> Iterator[tuple[Connection, Head]]:
+        """A transaction of the writer."""
+        with writing(self._engine) as connection:
+            yield connection, writer.fence(connection, self._cluster, term, self._now())

@@ -1,0 +1,159 @@
+"""Whoever owns the database can switch its triggers off. The chain then names the first row that is not as written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, delete, insert, select, text, update
+
+from quarantine.ledger import trail
+from quarantine.ledger import verify as verifying
+from quarantine.ledger.engine import make_engine, writing
+from quarantine.ledger.schema import TRIGGERS, clusters, decisions
+from quarantine.ledger.store import SqlLedger
+from quarantine.ledger.trail import Head, chained
+from quarantine.ledger.verify import Broken, Sound, verify
+from tests.ledger.samples import CLUSTER, held, quarantined
+
+SIZE = 12
+
+
+@pytest.fixture
+def owner(ledger: SqlLedger, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """Twelve rows, read in pages of five, and a connection of somebody who has switched the triggers off."""
+    monkeypatch.setattr(trail, "PAGE", 5)
+    ledger.record(ledger.take_term("pod-1"), [quarantined(n, effects=()) for n in range(SIZE)])
+    engine = make_engine(url)
+    with writing(engine) as connection:
+        if connection.dialect.name == "sqlite":
+            for name in TRIGGERS["sqlite"]:
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        else:
+            connection.execute(text("ALTER TABLE decisions DISABLE TRIGGER USER"))
+    yield engine
+    engine.dispose()
+
+
+Tamper = Callable[[Connection], object]
+
+
+def _alter(column: str, value: object, seq: int = 7) -> Tamper:
+    return lambda c: c.execute(update(decisions).where(decisions.c.seq == seq).values({column: value}))
+
+
+def _delete(*seqs: int) -> Tamper:
+    return lambda c: c.execute(delete(decisions).where(decisions.c.seq.in_(seqs)))
+
+
+def _head(**values: object) -> Tamper:
+    return lambda c: c.execute(update(clusters).values(**values))
+
+
+def _swap(connection: Connection) -> None:
+    for before, after in ((7, 99), (8, 7), (99, 8)):
+        connection.execute(update(decisions).where(decisions.c.seq == before).values(seq=after))
+
+
+def _close_the_gap(connection: Connection) -> None:
+    """Delete a row and renumber those behind it, each with a fresh hash of its own, but not the predecessor's."""
+    _delete(7)(connection)
+    for seq in range(8, SIZE + 1):
+        connection.execute(update(decisions).where(decisions.c.seq == seq).values(seq=seq - 1))
+    connection.execute(update(clusters).values(seq=SIZE - 1))
+
+
+def _forged(seq: int, prev: str) -> dict[str, object]:
+    rows, _ = chained(CLUSTER, Head(seq - 1, prev), [held("forged")])
+    return rows[0]
+
+
+def _append(connection: Connection) -> None:
+    prev = connection.execute(select(decisions.c.hash).where(decisions.c.seq == SIZE)).scalar_one()
+    connection.execute(insert(decisions), [_forged(SIZE + 1, prev)])
+
+
+def _rewrite_one(connection: Connection) -> None:
+    """A row replaced by a consistent one: its own hash is right, its successor's predecessor is not."""
+    prev = connection.execute(select(decisions.c.hash).where(decisions.c.seq == 6)).scalar_one()
+    _delete(7)(connection)
+    connection.execute(insert(decisions), [_forged(7, prev)])
+
+
+def _rewrite_last(connection: Connection) -> None:
+    prev = connection.execute(select(decisions.c.hash).where(decisions.c.seq == SIZE - 1)).scalar_one()
+    _delete(SIZE)(connection)
+    connection.execute(insert(decisions), [_forged(SIZE, prev)])
+
+
+def _before_the_first(connection: Connection) -> None:
+    connection.execute(insert(decisions), [_forged(0, "0" * 64)])
+
+
+TAMPERING: dict[str, tuple[Tamper, int, str]] = {
+    "the text": (_alter("body", "{}"), 7, "altered"),
+    "its own hash": (_alter("hash", "0" * 64), 7, "altered"),
+    "its predecessor": (_alter("prev_hash", "0" * 64), 7, "does not follow"),
+    "a column": (_alter("node", "node-99"), 7, "column node"),
+    "a reason": (_alter("reason", "it was not us"), 7, "column reason"),
+    "a time": (_alter("at", quarantined(1).at.replace(year=2025)), 7, "column at"),
+    "the first row": (_alter("body", "{}", 1), 1, "altered"),
+    "the last row": (_alter("body", "{}", SIZE), SIZE, "altered"),
+    "two rows": (lambda c: (_alter("body", "{}", 9)(c), _alter("body", "{}", 4)(c)), 4, "altered"),
+    "one deleted": (_delete(7), 7, "missing: row 8 comes next"),
+    "a page deleted": (_delete(4, 5, 6, 7, 8, 9, 10), 4, "missing: row 11 comes next"),
+    "the first deleted": (_delete(1), 1, "missing"),
+    "the end deleted": (_delete(11, 12), 11, "missing: the head of the chain is row 12"),
+    "all deleted": (_delete(*range(1, SIZE + 1)), 1, "missing"),
+    "a gap closed": (_close_the_gap, 7, "does not follow"),
+    "two swapped": (_swap, 7, "does not follow"),
+    "one rewritten": (_rewrite_one, 8, "does not follow"),
+    "the last rewritten": (_rewrite_last, SIZE, "head of the chain"),
+    "one appended": (_append, SIZE + 1, "behind the head"),
+    "one before the first": (_before_the_first, 0, "before the first"),
+    "the head's hash": (_head(hash="f" * 64), SIZE, "head"),
+    "the head's number": (_head(seq=SIZE + 1), SIZE + 1, "missing"),
+    "the head deleted": (lambda c: c.execute(delete(clusters)), 1, "behind the head"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERING)
+def test_the_first_bad_row_is_named(ledger: SqlLedger, owner: Engine, what: str) -> None:
+    tamper, seq, said = TAMPERING[what]
+    assert isinstance(ledger.verify(), Sound)
+    with writing(owner) as connection:
+        tamper(connection)
+    found = ledger.verify()
+    assert isinstance(found, Broken)
+    assert found.seq == seq
+    assert said in found.what
+
+
+def test_a_trail_under_another_name_is_broken_from_its_first_row(ledger: SqlLedger, owner: Engine) -> None:
+    with writing(owner) as connection:
+        connection.execute(update(decisions).values(cluster="other"))
+        connection.execute(update(clusters).values(cluster="other"))
+    found = verify(owner, "other")
+    assert isinstance(found, Broken)
+    assert (found.seq, "altered" in found.what) == (1, True)
+
+
+def test_what_is_appended_while_verifying_does_not_matter(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+    term = ledger.take_term("pod-1")
+    ledger.record(term, [quarantined(1, effects=())])
+    honest = verifying._ends
+
+    def late(engine: Engine, cluster: str) -> object:
+        ends = honest(engine, cluster)
+        ledger.record(term, [quarantined(2, effects=())])
+        return ends
+
+    monkeypatch.setattr(verifying, "_ends", late)
+    assert isinstance(ledger.verify(), Sound)
+    assert len(list(ledger.decisions())) == 2
+
+
+def test_an_empty_trail_is_sound(ledger: SqlLedger) -> None:
+    assert ledger.verify() == Sound(0, "0" * 64)
+    ledger.take_term("pod-1")
+    assert ledger.verify() == Sound(0, "0" * 64)
