@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from quarantine import __version__
 from quarantine.adapters.kube import KubeCluster, KubeSettings
+from quarantine.adapters.kube import Pace as KubePace
 from quarantine.adapters.kube import connect as connect_kube
 from quarantine.adapters.policyfiles.loader import load_rules
 from quarantine.adapters.prometheus import PrometheusMetrics
@@ -22,7 +23,9 @@ from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.execute import Executor
 from quarantine.ledger import migrate
+from quarantine.ledger.absent import AbsentLedger, missing_file
 from quarantine.ledger.store import SqlLedger, open_ledger
+from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.observe import Observer, Pace
 from quarantine.ports import Notifier, Tickets
 from quarantine.settings import Settings
@@ -50,7 +53,7 @@ class Parts:
     rules: Rules
     cluster: KubeCluster
     metrics: PrometheusMetrics
-    ledger: SqlLedger
+    ledger: SqlLedger | AbsentLedger
     observer: Observer
 
 
@@ -60,19 +63,35 @@ def rules(settings: Settings) -> Rules:
 
 
 def ledger(settings: Settings) -> SqlLedger:
-    """The ledger. The embedded SQLite default is made when it is missing; any other must have been migrated."""
+    """The ledger, to write. The embedded SQLite default is made or migrated; any other must have been."""
     url = settings.database_url.get_secret_value()
-    if url.startswith("sqlite"):
+    if is_sqlite(parse_url(url)):
         migrate.upgrade(url)
+    else:
+        migrate.check(url)
+    return open_ledger(url, settings.cluster, now=CLOCK.now)
+
+
+def reader(settings: Settings) -> SqlLedger | AbsentLedger:
+    """The ledger, to look at: nothing is made or migrated by it."""
+    url = settings.database_url.get_secret_value()
+    missing = missing_file(url)
+    if missing is not None:
+        return AbsentLedger(missing)
+    migrate.check(url)
     return open_ledger(url, settings.cluster, now=CLOCK.now)
 
 
 @contextmanager
-def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
-    """All parts but those that act; closed at the end. `watch`: keep nodes by a watch, or list them at each look."""
+def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
+    """All parts but those that act; closed at the end.
+
+    `watch`: keep nodes by a watch, or list them at each look. `acts`: the ledger is there to be written.
+    """
     with ExitStack() as stack:
         law = rules(settings)
-        book = stack.enter_context(ledger(settings))
+        opened: SqlLedger | AbsentLedger = ledger(settings) if acts else reader(settings)
+        book = stack.enter_context(opened)
         kube = settings.kubernetes
         cluster = stack.enter_context(
             connect_kube(
@@ -81,7 +100,9 @@ def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
                 api_timeout=kube.timeout,
                 prefix=kube.prefix,
                 user_agent=AGENT,
-                settings=KubeSettings(watch=watch, stale_after=kube.stale_after),
+                settings=KubeSettings(
+                    watch=watch, stale_after=kube.stale_after, pace=KubePace(relist_every=kube.relist)
+                ),
                 now=CLOCK.now,
             )
         )
@@ -96,8 +117,10 @@ def parts(settings: Settings, *, watch: bool) -> Iterator[Parts]:
 
 
 def controller(made: Parts) -> Controller:
-    """The cycle over these parts. Raises UsageError where enforcing would be unsafe."""
-    settings = made.settings
+    """The cycle over these parts, which act. Raises UsageError where enforcing would be unsafe."""
+    settings, book = made.settings, made.ledger
+    if isinstance(book, AbsentLedger):
+        raise UsageError(f"there is no ledger at {book.path}, and without its record nothing is done")
     if settings.mode is Mode.ENFORCE and made.ledger.embedded and made.cluster.in_cluster:
         raise UsageError(
             "mode enforce on SQLite inside a cluster is refused, since a lost pod would lose the record of what was "
@@ -105,8 +128,8 @@ def controller(made: Parts) -> Controller:
         )
     return Controller(
         observer=made.observer,
-        executor=Executor(made.cluster, made.ledger, tickets(settings), notifier(settings), CLOCK, made.rules),
-        ledger=made.ledger,
+        executor=Executor(made.cluster, book, tickets(settings), notifier(settings), CLOCK, made.rules),
+        ledger=book,
         rules=made.rules,
         cluster=settings.cluster,
         mode=settings.mode,

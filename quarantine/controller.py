@@ -28,9 +28,15 @@ class CycleReport:
     error: QuarantineError | None = None
 
     @property
+    def trouble(self) -> str:
+        """What stood in the way, for people; empty where nothing did."""
+        postponed = self.executed.postponed if self.executed else ()
+        return str(self.error) if self.error is not None else "; ".join((*self.blind, *postponed))
+
+    @property
     def complete(self) -> bool:
         """Whether every dependency answered."""
-        return self.error is None and not self.blind and not (self.executed and self.executed.postponed)
+        return not self.trouble
 
 
 @dataclass(slots=True)
@@ -80,7 +86,7 @@ class Controller:
             self.ledger.record(self._term, made.decisions, policies)
             self._written |= {policy.hash for policy in policies}
         self._tell(made)
-        executed = self.executor.run(self._term, snapshot)
+        executed = self.executor.run(self._term, snapshot, made.bad_nodes)
         for sentence in executed.done:
             structlog.get_logger().info(sentence)
         for sentence in executed.postponed:

@@ -12,16 +12,20 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from quarantine.core import letters, marks
+from quarantine.core.asked import enforcing
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import Action, Decision, Kind, PendingEffect
 from quarantine.core.errors import Conflict, NodeGone, Refused, Superseded, Unavailable
 from quarantine.core.model import Mode, Node
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Snapshot
+from quarantine.core.state import evolve
+from quarantine.core.upkeep import MARK_LATE
 from quarantine.ports import Clock, Cluster, Ledger, Notifier, Tickets
 
 LONGEST_WAIT = timedelta(minutes=5)
 _ORDER = list(Effect)
+_AFTER_MARK = (Effect.EVENT, Effect.TICKET, Effect.NOTIFY)
 _ACTION: Mapping[Effect, Action] = {
     Effect.MARK: Action.QUARANTINE,
     Effect.EVENT: Action.QUARANTINE,
@@ -60,40 +64,49 @@ class Executor:
     clock: Clock
     rules: Rules
 
-    def run(self, term: int, snapshot: Snapshot) -> Executed:
-        """Try everything that is due. Raises Superseded and LedgerUnavailable: without its record, nothing is done."""
+    def run(self, term: int, snapshot: Snapshot, bad_nodes: frozenset[str]) -> Executed:
+        """Try everything that is due. Raises Superseded and LedgerUnavailable: without its record, nothing is done.
+
+        `bad_nodes`: where something is found bad now; old evidence alone no longer marks a node.
+        """
         view = self.ledger.load()
+        state = view.state
+        due = [p for p in sorted(view.pending, key=_order) if self._due(p, state.cases[p.case], snapshot, bad_nodes)]
+        # As late as can be, and before the attempt is recorded: whoever succeeds us changes the node, and we conflict.
+        nodes = self.cluster.nodes() if any(p.effect in (Effect.MARK, Effect.UNMARK) for p in due) else snapshot.nodes
         done: list[str] = []
         postponed: list[str] = []
-        for pending in sorted(view.pending, key=lambda p: (p.decided_at, p.case, _ORDER.index(p.effect))):
-            case = self.ledger.load().state.cases[pending.case] if done else view.state.cases[pending.case]
-            if not self._due(pending, case, snapshot.mode):
+        for pending in due:
+            case = state.cases[pending.case]
+            if pending.effect in _AFTER_MARK and not _marked(case):
                 continue
             self.ledger.attempt(term, pending.key, self.clock.now())
             try:
-                outcome = self._carry_out(pending, case, snapshot)
+                outcome = self._carry_out(pending, case, nodes.get(case.node), snapshot.cluster)
             except Superseded:
                 raise
             except (Conflict, Unavailable, Refused) as error:
                 self.ledger.postpone(term, pending.key, str(error))
                 postponed.append(f"{pending.effect} of case {case.id} on {case.node} is put off: {error}")
                 continue
-            self.ledger.settle(term, pending.key, _decision(pending, case, outcome, self.clock.now(), snapshot.actor))
+            decision = _decision(pending, case, outcome, self.clock.now(), snapshot.actor)
+            self.ledger.settle(term, pending.key, decision)
+            state = evolve(state, decision)
             done.append(outcome.reason)
         return Executed(tuple(done), tuple(postponed))
 
-    def _due(self, pending: PendingEffect, case: Case, mode: Mode) -> bool:
-        if mode is Mode.OBSERVE and pending.effect is not Effect.UNMARK:
+    def _due(self, pending: PendingEffect, case: Case, snapshot: Snapshot, bad_nodes: frozenset[str]) -> bool:
+        if snapshot.mode is Mode.OBSERVE and pending.effect is not Effect.UNMARK:
             return False  # the switch was thrown after it was decided: what takes marks away still goes on
-        if pending.effect in (Effect.EVENT, Effect.TICKET, Effect.NOTIFY) and not _marked(case):
+        late = snapshot.now >= pending.decided_at + MARK_LATE
+        if case.waits_for_mark and late and not case.by_person and case.node not in bad_nodes:
             return False
         if pending.last_attempt_at is None:
             return True
         wait = min(timedelta(seconds=2 ** min(pending.attempts, 9)), LONGEST_WAIT)
         return self.clock.now() >= pending.last_attempt_at + wait
 
-    def _carry_out(self, pending: PendingEffect, case: Case, snapshot: Snapshot) -> Outcome:
-        node = snapshot.nodes.get(case.node)
+    def _carry_out(self, pending: PendingEffect, case: Case, node: Node | None, cluster: str) -> Outcome:
         match pending.effect:
             case Effect.MARK:
                 return self._mark(case, node)
@@ -102,9 +115,9 @@ class Executor:
             case Effect.EVENT:
                 return self._event(case)
             case Effect.TICKET:
-                return self._ticket(case, snapshot.cluster)
+                return self._ticket(case, cluster)
             case Effect.NOTIFY:
-                return self._notify(case, snapshot.cluster, again=pending.attempts > 0)
+                return self._notify(case, cluster)
             case _:
                 assert_never(pending.effect)
 
@@ -128,7 +141,7 @@ class Executor:
         return Outcome(f"{case.node} is {cordon}tainted {said}", written.resource_version, cordoned_by_us=by_us)
 
     def _cordons(self, case: Case) -> bool:
-        found = [policy for f in case.findings if (policy := self.rules.policy(f.policy)) is not None]
+        found = enforcing(case, self.rules)
         return not found or any(policy.spec.response.cordon for policy in found)
 
     def _unmark(self, case: Case, node: Node | None) -> Outcome:
@@ -169,14 +182,17 @@ class Executor:
         ticket = self.tickets.find(case.id) or self.tickets.open(letters.report(case, cluster, self.rules))
         return Outcome(f"ticket {ticket.ref} reports {case.node}", ticket.ref)
 
-    def _notify(self, case: Case, cluster: str, *, again: bool) -> Outcome:
+    def _notify(self, case: Case, cluster: str) -> Outcome:
         if self.notifier is None:
             return Outcome("no Slack is configured (slack.token and slack.channel), so nobody was told", done=False)
         state = case.effects.get(Effect.TICKET)
         ticket = state.ref if state is not None and state.status is EffectStatus.DONE else ""
-        ref = self.notifier.find(case.id) if again else None
-        ref = ref or self.notifier.post(letters.report(case, cluster, self.rules), ticket)
+        ref = self.notifier.find(case.id) or self.notifier.post(letters.report(case, cluster, self.rules), ticket)
         return Outcome(f"Slack message {ref} asks for the swap of {case.node}", ref)
+
+
+def _order(pending: PendingEffect) -> tuple[datetime, str, int]:
+    return (pending.decided_at, pending.case, _ORDER.index(pending.effect))
 
 
 def _marked(case: Case) -> bool:

@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 
 from quarantine.core import promql, whynot
 from quarantine.core.judge import selects
-from quarantine.core.model import Device, Node
+from quarantine.core.model import Answer, Device, Failed, FailureKind, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.ports import Metrics
+
+_SILENT = (FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 
 
 def what_is_seen(
@@ -20,9 +22,11 @@ def what_is_seen(
         if not selects(policy.spec.node_selector, node):
             found.append(f"policy {policy.name} does not select {node.name}")
             continue
-        said = _of_policy(metrics, rules, policy, node, at, timeout, only)
+        said, reached = _of_policy(metrics, rules, policy, node, at, timeout, only)
         if said or only is None:
             found += list(dict.fromkeys(said)) or [f"policy {policy.name} sees no series of {node.name}: unknown"]
+        if not reached:
+            break  # the next question would only wait as long again
     return found
 
 
@@ -34,14 +38,20 @@ def _of_policy(
     at: datetime,
     timeout: timedelta,
     only: Device | None,
-) -> list[str]:
+) -> tuple[list[str], bool]:
+    """The sentences, and whether Prometheus could be reached at all."""
     found = []
     for reading in promql.readings_of(policy, rules):
         for said in whynot.names_of(node, reading):
             for question in whynot.questions(policy, reading, said):
-                asked = question.queries.items()
-                answers = {part: metrics.query(query, at=at, timeout=timeout) for part, query in asked}
+                answers: dict[str, Answer] = {}
+                for part, query in question.queries.items():
+                    answers[part] = metrics.query(query, at=at, timeout=timeout)
+                    if isinstance(answers[part], Failed):
+                        break
                 sentence = whynot.sentence(question, answers, only)
                 if sentence is not None:
                     found.append(sentence)
-    return found
+                if any(isinstance(a, Failed) and a.kind in _SILENT for a in answers.values()):
+                    return found, False
+    return found, True

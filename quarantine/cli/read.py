@@ -21,6 +21,7 @@ from quarantine.cli.options import (
 )
 from quarantine.core.errors import QuarantineError
 from quarantine.inspection import what_is_seen
+from quarantine.ledger.absent import AbsentLedger
 from quarantine.settings import Settings
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
@@ -30,7 +31,9 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
 def status(config: Config = None, database_url: DatabaseUrl = None, output: OutputFormat = Output.TABLE) -> None:
     """Open cases, holds, what waits to be done and what was asked."""
     given = settings(config, database_url)
-    with app.ledger(given) as ledger:
+    with app.reader(given) as ledger:
+        if isinstance(ledger, AbsentLedger):
+            raise fail(f"there is no ledger at {ledger.path} yet: a first cycle (quarantine run) makes it", Exit.NO)
         render.status(ledger.load(), output)
 
 
@@ -44,7 +47,7 @@ def explain(
     """Why a node was taken out, or why not: its trail with the evidence of every decision."""
     given = settings(config, database_url)
     set_up_logging("error", given.log.format)
-    with app.ledger(given) as ledger:
+    with app.reader(given) as ledger:
         view = ledger.load()
         rows = list(ledger.decisions(node=node))
     standing_case = view.state.open_case_of(node) is not None
@@ -59,7 +62,7 @@ def explain(
 def _seen(given: Settings, name: str, *, known: bool) -> list[str] | None:
     """What the policies see now; None: there is no such node. The trail is told even where nothing can be asked."""
     try:
-        with app.parts(given, watch=False) as parts:
+        with app.parts(given, watch=False, acts=False) as parts:
             node = parts.cluster.nodes().get(name)
             if node is None:
                 return ["it is no node of the cluster now"] if known else None

@@ -24,7 +24,6 @@ from quarantine.cli.options import (
 from quarantine.controller import blind_spots
 from quarantine.core.model import Mode
 from quarantine.core.planner import plan as make_plan
-from quarantine.ledger import migrate
 from quarantine.scheduler import CycleTimer
 
 ModeOption = Annotated[
@@ -42,16 +41,15 @@ def run(
     """Run the controller: observe, judge, plan and act, every cycle, until stopped."""
     given = settings(config, database_url, mode=mode)
     set_up_logging(given.log.level, given.log.format)
-    with app.parts(given, watch=not once) as parts:
+    with app.parts(given, watch=not once, acts=True) as parts:
         controller = app.controller(parts)
-        migrate.check(given.database_url.get_secret_value())
         log = structlog.get_logger()
         count = len(parts.rules.policies)
         log.info("running", version=app.AGENT, mode=str(given.mode), cluster=given.cluster, policies=count)
         if once:
             report = controller.cycle()
             if not report.complete:
-                raise fail(report.error or "; ".join(report.blind) or report.sentence, Exit.DEPENDENCY)
+                raise fail(report.trouble, Exit.DEPENDENCY)
             return
         timer = CycleTimer(controller.cycle, given.cycle.interval)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -70,7 +68,7 @@ def plan(
     """What the controller would decide now, and why. Changes nothing."""
     given = settings(config, database_url, mode=mode)
     set_up_logging("error", given.log.format)
-    with app.parts(given, watch=False) as parts:
+    with app.parts(given, watch=False, acts=False) as parts:
         view = parts.ledger.load()
         snapshot = parts.observer.snapshot(view, cluster=given.cluster, mode=given.mode, actor=app.ACTOR)
         made = make_plan(snapshot, parts.rules)

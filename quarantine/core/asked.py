@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
 from quarantine.core.model import Mode, Severity
+from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.triage import MARKING
 
 
@@ -19,6 +22,21 @@ def requests(draft: Draft) -> None:
                 _open(draft, request)
             case RequestKind.RELEASE:
                 _release(draft, request)
+            case RequestKind.UNKNOWN:
+                _refuse(draft, request, "this version of the controller does not know such a request")
+            case _:
+                assert_never(request.kind)
+
+
+def waiting(draft: Draft) -> None:
+    """What people asked for while the installation only observed is done once it enforces."""
+    if draft.snapshot.mode is Mode.OBSERVE:
+        return
+    for case in draft.open_cases():
+        if case.phase is Phase.SUSPECTED and case.by_person:
+            reason = f"{case.node} is taken out as {case.opened_by} asked"
+            fields = {"phase": Phase.QUARANTINED, "hold_key": case_key(case.id), "effects": MARKING}
+            draft.emit(draft.about_case(Kind.DECIDED, Action.QUARANTINE, case, reason, **fields))
 
 
 def _open(draft: Draft, request: Request) -> None:
@@ -28,6 +46,8 @@ def _open(draft: Draft, request: Request) -> None:
         return _refuse(draft, request, f"no node of this cluster is called {request.node}")
     if case is not None and case.marked:
         return _refuse(draft, request, f"case {case.id} is open on {node.name} already ({case.phase})")
+    if node.name in draft.rules.fleet.never_touch:
+        return _refuse(draft, request, f"the fleet file says never to touch {node.name}")
     case_id = case.id if case is not None else draft.new_case_id(node)
     observing = draft.snapshot.mode is Mode.OBSERVE
     reason = f"{request.actor} asks for {node.name} to be taken out: {request.reason}"
@@ -108,8 +128,15 @@ def swaps(draft: Draft) -> None:
             draft.emit(draft.about_case(Kind.DECIDED, Action.NOTIFY, case, reason, effects=(Effect.NOTIFY,)))
 
 
+def enforcing(case: Case, rules: Rules) -> list[LoadedPolicy]:
+    """The policies that found this case's machine bad and may act."""
+    found = (rules.policy(f.policy) for f in case.findings)
+    return [policy for policy in found if policy is not None and policy.spec.mode is Mode.ENFORCE]
+
+
 def _wanted(draft: Draft, case: Case) -> tuple[bool, bool]:
-    if not case.findings:
-        return True, True  # a person opened it, or it was adopted: tell and report, as for the strongest policy
-    found = [policy for f in case.findings if (policy := draft.rules.policy(f.policy)) is not None]
+    if case.by_person:
+        return True, True
+    # An observing policy acts on nothing; an adopted mark without a finding is no evidence for anybody.
+    found = enforcing(case, draft.rules)
     return any(p.spec.response.ticket != "none" for p in found), any(p.spec.response.notify for p in found)

@@ -22,9 +22,9 @@ def pool_of(node: Node, rules: Rules) -> Pool | None:
 
 
 def limit(wanted: float | int, size: int) -> int:
-    """Machines that a budget allows. A share is rounded down, and never strands a small pool: at least one."""
-    if isinstance(wanted, int):
-        return wanted
+    """Machines that a budget allows. A share is rounded down, but strands no small pool: at least one; 0% is none."""
+    if isinstance(wanted, int) or wanted == 0:
+        return int(wanted)
     return max(1, math.floor(wanted * size + 1e-9))
 
 
@@ -35,19 +35,25 @@ def states(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime)
         pool = pool_of(node, rules)
         if pool is not None:
             members[pool.name].append(node)
-    marked = {case.node for case in state.cases.values() if case.marked}
+    # By the pool that the case was opened in: a machine that lost its pool's label is out of service all the same.
+    marked = {case.node: case.pool for case in state.cases.values() if case.marked}
     return {pool.name: _state(pool, members[pool.name], marked, state, rules, now) for pool in rules.fleet.pools}
 
 
-def _state(pool: Pool, members: list[Node], marked: set[str], state: State, rules: Rules, now: datetime) -> BudgetState:
+def _state(
+    pool: Pool, members: list[Node], marked: Mapping[str, str], state: State, rules: Rules, now: datetime
+) -> BudgetState:
     ours = {node.name for node in members if node.name in marked or case_on(node, rules.prefix) is not None}
+    ours |= {name for name, of in marked.items() if of == pool.name}
     out = ours | {node.name for node in members if node.unschedulable or not node.ready}
     size = pool.size or len(members)
+    missing = max(0, size - len({node.name for node in members} | ours))  # declared, and not there
+    dead = {node.name for node in members if node.ready is False}  # it cost nothing to mark them
     return BudgetState(
         pool=pool.name,
         size=size,
-        ours=len(ours),
-        out=len(out),
+        ours=len(ours - dead),
+        out=len(out) + missing,
         recent=sum(1 for at, name in state.quarantined_at if name == pool.name and at > now - HOUR),
         limit_ours=limit(pool.budget.quarantined, size),
         limit_out=limit(pool.budget.unavailable, size),
@@ -58,21 +64,26 @@ def _state(pool: Pool, members: list[Node], marked: set[str], state: State, rule
 def spent(budget: BudgetState, node: Node) -> BudgetState:
     """The budget once this node is taken out as well."""
     already_out = node.unschedulable or not node.ready
-    return replace(budget, ours=budget.ours + 1, out=budget.out + (0 if already_out else 1), recent=budget.recent + 1)
+    alive = 0 if node.ready is False else 1
+    return replace(
+        budget, ours=budget.ours + alive, out=budget.out + (0 if already_out else 1), recent=budget.recent + 1
+    )
 
 
 def exceeded(budget: BudgetState, node: Node) -> str | None:
-    """Why this node may not be taken out now, or None. A node that is dead already costs nothing to mark."""
+    """Why this node may not be taken out now, or None.
+
+    A node that is dead already costs nothing that stands; the pace holds for it too, since many that die at once (a
+    broken network plugin) are no machines' faults.
+    """
+    if budget.recent >= budget.limit_recent:
+        return f"pool {budget.pool} lost {budget.recent} machines within an hour, and {budget.limit_recent} is the most"
     if node.ready is False:
         return None
     if budget.ours >= budget.limit_ours:
         return f"pool {budget.pool} has {budget.ours} of {budget.limit_ours} machines in quarantine already"
     if not node.unschedulable and budget.out >= budget.limit_out:
         return f"pool {budget.pool} has {budget.out} machines out of service, and {budget.limit_out} is the most"
-    if budget.recent >= budget.limit_recent:
-        return (
-            f"pool {budget.pool} lost {budget.recent} machines within the hour, and {budget.limit_recent} is the most"
-        )
     return None
 
 

@@ -56,6 +56,8 @@ class HeldBy(StrEnum):
     BUDGET = "budget"
     DISMISSED = "dismissed-by-human"
     FOREIGN_MARK = "foreign-mark"  # our taint with a case that has ended
+    SIGHT = "sight"  # so much is gone at once that what is seen of the cluster is not believed
+    GONE = "gone"  # the node is not listed; it may be back
     OVERDUE = "overdue"  # a phase has lasted longer than its deadline, and only a person can end it
 
 
@@ -119,6 +121,14 @@ class Case:
     effects: Mapping[Effect, EffectState] = field(default_factory=dict)
     cordoned_by_us: bool | None = None  # None until the node was written
     pool: str = ""
+    by_person: bool = False  # a person opened it: no metric ends it
+
+    @property
+    def waits_for_mark(self) -> bool:
+        """Whether it was decided to mark the node, and it has never been marked yet."""
+        mark = self.effects.get(Effect.MARK)
+        pending = mark is not None and mark.status is EffectStatus.PENDING
+        return self.marked and pending and self.cordoned_by_us is None
 
     @property
     def open(self) -> bool:

@@ -23,6 +23,7 @@ class Action(StrEnum):
     DISMISS = "dismiss"
     RETIRE = "retire"
     ADOPT = "adopt"
+    FOLLOW = "follow"  # the node object was made again for the same machine: the case goes with it
     JUDGE = "judge"  # a policy could not be judged, or can be again
     ANSWER = "answer"  # a person's request was refused
 
@@ -98,7 +99,7 @@ class Dismissal:
 
     node: str
     machine: Machine
-    findings: tuple[tuple[str, Device], ...]
+    findings: tuple[tuple[str, Device], ...]  # (the evidence's source, the device): a policy may be renamed
     until: datetime
     reason: str
 
@@ -112,6 +113,7 @@ class State:
     dismissals: tuple[Dismissal, ...] = ()
     quarantined_at: tuple[tuple[datetime, str], ...] = ()  # (when, pool), for the pace
     answered: frozenset[str] = frozenset()  # ids of answered requests
+    ended: frozenset[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
 
     def open_case_of(self, node: str) -> Case | None:
         """The open case of a node name; there is at most one."""
@@ -123,6 +125,7 @@ class RequestKind(StrEnum):
 
     OPEN = "open"
     RELEASE = "release"
+    UNKNOWN = "unknown"  # of a newer version: answered, and not done
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import count
 
 from quarantine.core import budget
 from quarantine.core.case import Case, HeldBy
@@ -24,7 +25,8 @@ class Draft:
         self.rules = rules
         self.state: State = snapshot.state
         self.decisions: list[Decision] = []
-        self.budgets: dict[str, BudgetState] = budget.states(snapshot.nodes, snapshot.state, rules, snapshot.now)
+        self.budgets: dict[str, BudgetState] = {}
+        self.count_budgets()
         self.bad_now: dict[str, frozenset[tuple[str, Device]]] = {}  # by node: what is found bad in this cycle
         self._open: dict[str, Case] = {case.node: case for case in self.state.cases.values() if case.open}
 
@@ -37,6 +39,10 @@ class Draft:
     def nodes(self) -> Mapping[str, Node]:
         """The snapshot's."""
         return self.snapshot.nodes
+
+    def count_budgets(self) -> None:
+        """From the cluster, and from the ledger as this plan leaves it so far."""
+        self.budgets = budget.states(self.nodes, self.state, self.rules, self.now)
 
     def found(self, judgements: Iterable[Judgement]) -> None:
         """Take note of everything that is found bad in this cycle, whether it may be acted on or not."""
@@ -96,8 +102,14 @@ class Draft:
 
     def new_case_id(self, node: Node) -> str:
         """A label value, unique to this machine and moment: `q-7f3a2b1c05`."""
-        seed = "|".join((self.snapshot.cluster, node.name, node.machine.node_uid, self.now.isoformat()))
-        return f"q-{hashlib.sha256(seed.encode()).hexdigest()[:10]}"
+        for number in count():  # a second case of one node in one cycle is another case
+            seed = "|".join(
+                (self.snapshot.cluster, node.name, node.machine.node_uid, self.now.isoformat(), str(number))
+            )
+            found = f"q-{hashlib.sha256(seed.encode()).hexdigest()[:10]}"
+            if found not in self.state.cases and found not in self.state.ended:
+                return found
+        raise AssertionError("unreachable")
 
 
 def policy_fields(policy: LoadedPolicy) -> dict[str, object]:
@@ -110,9 +122,12 @@ def case_key(case_id: str) -> str:
     return f"case/{case_id}"
 
 
+JUDGE, STRAY, NODE = "judge/", "stray/", "node/"  # of hold keys: a policy, what it finds nowhere, a node without a case
+
+
 def judge_key(policy: LoadedPolicy) -> str:
     """The hold key of a policy that cannot be judged or is held itself."""
-    return f"judge/{policy.name}"
+    return f"{JUDGE}{policy.name}"
 
 
 NO_CASE: Mapping[HeldBy, str] = {

@@ -55,12 +55,23 @@ def machine_matches(node: Node, machine: Machine) -> bool:
     return node.machine.node_uid == machine.node_uid
 
 
+def same_hardware(node: Node, machine: Machine) -> bool:
+    """Whether a Node object, perhaps made again, stands for this machine. Where nothing tells, it does not."""
+    now = node.machine
+    if now.node_uid == machine.node_uid:
+        return True
+    if now.system_uuid and machine.system_uuid:
+        return now.system_uuid == machine.system_uuid
+    return bool(now.provider_id) and now.provider_id == machine.provider_id
+
+
 def mark(node: Node, case: Case, *, prefix: str, reason: str, cordon: bool, phase: str) -> NodePatch:
     """Cordon, taint, label and annotate. A cordon that is there already is not ours (invariant 3)."""
     ours = Taint(key=taint_key(prefix), value=case.id, effect="NoSchedule")
     others = tuple(t for t in node.taints if not (t.key == ours.key and t.effect == ours.effect))
-    already_ours = case_on(node, prefix) == case.id and node.annotations.get(f"{prefix}/cordoned-by") == "quarantine"
-    by_us = cordon and (already_ours or not node.unschedulable)
+    # An earlier case's cordon, still to be taken away, is ours as well.
+    ours_already = node.annotations.get(f"{prefix}/cordoned-by") == "quarantine"
+    by_us = cordon and (ours_already or not node.unschedulable)
     return NodePatch(
         node=node.name,
         uid=node.machine.node_uid,

@@ -27,13 +27,18 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     fit = triage.policies_fit(draft, judgements)
     for judgement in fit:
         strays.strays(draft, judgement)
-    sound = all(judgement.failed is None for judgement in judgements) and len(fit) == len(judgements)
-    triage.offences(draft, fit, complete=sound)
+    complete = len(fit) == len(rules.policies) and all(judgement.failed is None for judgement in fit)
+    asked.waiting(draft)
+    # What ends comes before what begins: the budget that it frees is there in the same plan.
+    upkeep.late_marks(draft, complete=complete)
     triage.recoveries(draft, judgements)
-    upkeep.deadlines(draft)
+    draft.count_budgets()
+    triage.offences(draft, fit, complete=complete)
+    upkeep.deadlines(draft, complete=complete)
     asked.swaps(draft)
+    upkeep.sweep(draft)
     decisions = tuple(draft.decisions)
-    return Plan(snapshot.now, decisions, summary(snapshot, judgements, decisions))
+    return Plan(snapshot.now, decisions, summary(snapshot, judgements, decisions), frozenset(draft.bad_now))
 
 
 def judge_all(snapshot: Snapshot, rules: Rules) -> list[Judgement]:

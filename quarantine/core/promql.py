@@ -73,9 +73,10 @@ def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
     if trigger.events is None:
         # Whatever is bad is bad now as well: a plain look at fresh samples finds every device that can qualify.
         return f"{_plausible(reading, _fresh(reading, None))} {_compare(trigger)}"
-    window = format_duration(trigger.window)
     selector = _selector(reading, None)
     by = _by(reading.group)
+    # The exact form looks back further than its window: its first step takes samples from before.
+    window = format_duration(trigger.window + 2 * reading.signal.interval)
     high = f"max by ({by}) (max_over_time({selector}[{window}]))"
     low = f"min by ({by}) (min_over_time({selector}[{window}]))"
     return f"{high} - {low} >= {trigger.events}"
@@ -86,38 +87,53 @@ def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None
     trigger = policy.spec.trigger
     only = _narrowed(reading.group, devices)
     series = _series(reading, only, trigger)
-    over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
     if trigger.events is not None:
-        text = (
-            f"(({series}) - min_over_time(({series}){over}) >= {trigger.events})"
-            f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
-        )
-        text = f"({text}){_unsaturated(reading, series)}"
-    else:
-        bound = _compare(trigger)
-        share = format_number(1 - trigger.tolerate)
-        seen = f"count_over_time(({series}){over})"
-        text = (
-            f"(({series}) {bound})"
-            f" and (count_over_time((({series}) {bound}){over}) >= {share} * {seen} - 1e-9)"
-            f" and ({seen} >= {_least(trigger.coverage, trigger.window, reading)})"
-        )
-    return text + _alive(reading, only)
+        text = f"({_more(reading, series, trigger.window)} >= {trigger.events})"
+        text = f"({text}{_not_reset(reading, series, trigger.window)}){_unsaturated(reading, series)}"
+        return text + _alive(reading, only, None)
+    over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
+    bound, share = _compare(trigger), format_number(1 - trigger.tolerate)
+    each = _series(reading, only, trigger, intervals=1)
+    seen = f"count_over_time(({each}){over})"
+    text = (
+        f"(({series}) {bound})"
+        f" and (count_over_time((({each}) {bound}){over}) >= {share} * {seen} - 1e-9)"
+        f" and ({seen} >= {_least(trigger.coverage, trigger.window, reading)})"
+    )
+    return text + _alive(reading, only, (trigger.coverage, trigger.window))
 
 
 def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
-    """Those of `devices` that show positive evidence of health, under load, for the whole recovery time."""
+    """Those of `devices` that show positive evidence of health, under load, for the whole recovery time.
+
+    Where the policy has other readings of the same exporter (several error counters), each that has a series of the
+    device must say so: one that is quiet does not clear another's fault.
+    """
+    text = _healthy(policy, reading, load, devices)
+    on = _by(reading.group)
+    for other in readings(reading.signal, reading.matchers):
+        if other.key != reading.key and other.source.exporter == reading.source.exporter:
+            seen = _series(other, _narrowed(other.group, devices), policy.spec.trigger)
+            text += f" unless on ({on}) (({seen}) unless on ({on}) ({_healthy(policy, other, load, devices)}))"
+    return text
+
+
+def _healthy(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
     recovery = policy.spec.recovery
     only = _narrowed(reading.group, devices)
-    series = _series(reading, only, policy.spec.trigger)
+    each = _series(reading, only, policy.spec.trigger, intervals=1)
     over = f"[{format_duration(recovery.lasting)}:{_step(reading)}]"
     least = _least(recovery.coverage, recovery.lasting, reading)
-    quiet = _quiet(recovery, reading, series, over)
-    covered = f"(count_over_time(({series}){over}) >= {least})"
-    floor = format_number(recovery.load.above)
-    busy = f"(avg_over_time(({_load(load, devices)}){over}) > {floor})"
+    quiet = _quiet(recovery, reading, _series(reading, only, policy.spec.trigger), over)
+    covered = f"(count_over_time(({each}){over}) >= {least})"
+    work = _series(load, _narrowed(load.group, devices), None, intervals=1)
+    busy = (
+        f"((avg_over_time(({work}){over}) > {format_number(recovery.load.above)})"
+        f" and (count_over_time(({work}){over}) >= {least}))"
+    )
     on = _by(reading.group if load.device_labels else reading.node_labels)
-    return f"{quiet} and {covered} and on ({on}) {busy}" + _alive(reading, only)
+    alive = _alive(reading, only, (recovery.coverage, recovery.lasting))
+    return f"({quiet} and {covered} and on ({on}) {busy}{alive})"
 
 
 def coverage(reading: Reading) -> str:
@@ -151,16 +167,17 @@ def probes(policy: LoadedPolicy, reading: Reading, label: str, said: str) -> Map
     only = (_names(reading, label, said),)
     series = _series(reading, only, trigger)
     over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
-    asked = {"now": series, "seen": f"count_over_time(({series}){over})"}
+    each = _series(reading, only, trigger, intervals=1)
+    asked = {"now": series, "seen": f"count_over_time(({each}){over})"}
     if reading.metric is not None:
         raw = f"{_selector(reading, only)}[{format_duration(trigger.window)}]"
         asked["raw"] = f"max by ({_by(reading.group)}) (last_over_time({raw}))"
         asked["raw_max"] = f"max by ({_by(reading.group)}) (max_over_time({raw}))"
     if trigger.events is not None:
-        asked["events"] = f"({series}) - min_over_time(({series}){over})"
-        asked["resets"] = f"resets(({series}){over})"
+        asked["events"] = _more(reading, series, trigger.window)
+        asked["resets"] = f"resets(({series})[{format_duration(2 * trigger.window)}:{_step(reading)}])"
     else:
-        asked["over"] = f"count_over_time((({series}) {_compare(trigger)}){over})"
+        asked["over"] = f"count_over_time((({each}) {_compare(trigger)}){over})"
         extreme = "max" if trigger.above is not None else "min"
         asked["extreme"] = f"{extreme}_over_time(({series}){over})"
     return asked
@@ -176,24 +193,23 @@ def expected_samples(policy: LoadedPolicy, reading: Reading) -> tuple[int, int]:
 # --- Pieces -----------------------------------------------------------------------------------------------------------
 
 
-def _series(reading: Reading, only: Narrow, trigger: Trigger | None) -> str:
-    """The device's value, now: filtered and deduplicated before any window looks at it."""
+def _series(reading: Reading, only: Narrow, trigger: Trigger | None, *, intervals: int = 2) -> str:
+    """The device's value, now: filtered and deduplicated before any window looks at it.
+
+    A sample two intervals old is fresh enough to be seen. Where samples are counted over a window it stands for one:
+    otherwise the last one before an exporter's death would be counted on and on.
+    """
     keep = "min" if trigger is not None and trigger.below is not None else "max"
-    value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, only)
+    value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, only, intervals)
     text = f"{keep} by ({_by(reading.group)}) ({_plausible(reading, value)})"
     if reading.source.gate:
         text += f" and on ({_by(reading.node_labels)}) ({reading.source.gate})"
     return text
 
 
-def _load(load: Reading, devices: Sequence[Labels]) -> str:
-    """The load's series of the same devices, or of their nodes where it is the node's."""
-    return _series(load, _narrowed(load.group, devices), None)
-
-
-def _fresh(reading: Reading, only: Narrow) -> str:
-    # Staleness markers and the five-minute lookback do not reach past last_over_time: two intervals are fresh.
-    return f"last_over_time({_selector(reading, only)}[{format_duration(2 * reading.signal.interval)}])"
+def _fresh(reading: Reading, only: Narrow, intervals: int = 2) -> str:
+    # Staleness markers and the five-minute lookback do not reach past last_over_time.
+    return f"last_over_time({_selector(reading, only)}[{format_duration(intervals * reading.signal.interval)}])"
 
 
 def _plausible(reading: Reading, text: str) -> str:
@@ -235,14 +251,28 @@ def _names(reading: Reading, label: str, said: str) -> str:
     return f"{label}=~{quote(host + '(:[0-9]+)?')}"
 
 
-def _alive(reading: Reading, only: Narrow) -> str:
-    """An exporter may serve its cache: the heartbeat must have moved within four intervals."""
+def _alive(reading: Reading, only: Narrow, over: tuple[float, timedelta] | None) -> str:
+    """An exporter may serve its cache: the heartbeat must have moved all along, or within four intervals (None)."""
     beat = reading.source.heartbeat
     if beat is None:
         return ""
-    window = format_duration(4 * reading.signal.interval)
+    share, window = over if over is not None else (0.0, 4 * reading.signal.interval)
+    # It moves once an interval; at either end of the window one move may fall outside.
+    moves = max(1, _least(share, window, reading) - 2)
     by = _by(reading.group)
-    return f" and on ({by}) (max by ({by}) (changes({_selector(reading, only, beat)}[{window}])) > 0)"
+    changes = f"changes({_selector(reading, only, beat)}[{format_duration(window)}])"
+    return f" and on ({by}) (sum by ({by}) ({changes}) >= {moves})"
+
+
+def _more(reading: Reading, series: str, window: timedelta) -> str:
+    """New events within the window. Not `increase`: it extrapolates, and rare events must be whole."""
+    return f"({series}) - min_over_time(({series})[{format_duration(window)}:{_step(reading)}])"
+
+
+def _not_reset(reading: Reading, series: str, window: timedelta) -> str:
+    """A reset makes the window unknown, also one just before it: then the window's least value is the reset's."""
+    over = f"[{format_duration(2 * window)}:{_step(reading)}]"
+    return f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
 
 
 def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:
@@ -250,10 +280,7 @@ def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:
         return f"(max_over_time(({series}){over}) < {_number(recovery.below)})"
     if recovery.above is not None:
         return f"(min_over_time(({series}){over}) > {_number(recovery.above)})"
-    still = (
-        f"(({series}) - min_over_time(({series}){over}) == 0)"
-        f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
-    )
+    still = f"({_more(reading, series, recovery.lasting)} == 0){_not_reset(reading, series, recovery.lasting)}"
     return f"({still}{_unsaturated(reading, series)})"
 
 

@@ -32,3 +32,4 @@ class Plan:
     now: datetime
     decisions: tuple[Decision, ...]
     summary: str  # one plain English sentence
+    bad_nodes: frozenset[str] = frozenset()  # on which something is found bad now

@@ -32,7 +32,8 @@ def evolve(state: State, decision: Decision) -> State:
     state = _answered(_held(state, decision), decision)
     case = _case_after(state, decision)
     if case is not None:
-        state = replace(state, cases={**state.cases, case.id: case})
+        ended = state.ended if case.open else state.ended | {case.id}
+        state = replace(state, cases={**state.cases, case.id: case}, ended=ended)
     if decision.kind is not Kind.DECIDED:
         return state
     if decision.action is Action.QUARANTINE:
@@ -66,7 +67,7 @@ def _standing(state: State, decision: Decision) -> tuple[Dismissal, ...]:
 
 def _dismissal(case: Case, decision: Decision) -> Dismissal:
     assert decision.until is not None  # noqa: S101
-    keys = tuple(f.key for f in case.findings)
+    keys = tuple((f.evidence.source, f.device) for f in case.findings)
     return Dismissal(case.node, case.machine, keys, decision.until, decision.reason)
 
 
@@ -81,8 +82,11 @@ def _case_after(state: State, decision: Decision) -> Case | None:
     if decision.phase is not None and decision.phase is not case.phase:
         check_transition(case.phase, decision.phase)
         case = replace(case, phase=decision.phase, phase_since=decision.at, held_by=None)
-    if decision.action in (Action.QUARANTINE, Action.JOIN) and decision.kind is Kind.HELD:
-        case = replace(case, held_by=decision.held_by)
+    if decision.action is Action.QUARANTINE:
+        # What people read is why it was taken out, not why it was held before.
+        case = replace(case, held_by=decision.held_by, reason=decision.reason)
+    if decision.action is Action.FOLLOW and decision.machine is not None:
+        case = replace(case, machine=decision.machine)
     return _with_effects(case, decision)
 
 
@@ -107,6 +111,7 @@ def _opened(decision: Decision) -> Case:
         opened_by=decision.actor,
         reason=decision.reason,
         pool=decision.pool,
+        by_person=decision.request is not None,
         effects=_MARKED if decision.action is Action.ADOPT else {},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Kind
-from quarantine.core.draft import Draft, policy_fields
+from quarantine.core.draft import STRAY, Draft, policy_fields
 from quarantine.core.judge import Judgement, Stray
 from quarantine.core.model import Verdict
 from quarantine.core.reasons import saw
@@ -14,9 +14,11 @@ STRAYS_NAMED = 20  # beyond these, one hold speaks for all: a broken mapping wou
 
 def strays(draft: Draft, judgement: Judgement) -> None:
     """What is bad somewhere that is no node here is shown and never acted on."""
-    prefix = f"stray/{judgement.policy.name}/"
+    prefix = f"{STRAY}{judgement.policy.name}/"
     keys = set()
-    for stray in judgement.strays[:STRAYS_NAMED]:
+    # In an order of our own: Prometheus promises none, and the cut must fall alike in every cycle.
+    found = sorted(judgement.strays, key=lambda stray: (stray.said, stray.device))
+    for stray in found[:STRAYS_NAMED]:
         key = f"{prefix}{stray.said}/{stray.device.name}"
         keys.add(key)
         draft.hold(_stray(draft, stray, key))

@@ -8,13 +8,13 @@ from dataclasses import replace
 from quarantine.core import budget
 from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind
-from quarantine.core.draft import NO_CASE, Draft, case_key, judge_key, policy_fields
+from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, judge_key, policy_fields
 from quarantine.core.judge import Judgement, Offence
+from quarantine.core.marks import same_hardware
 from quarantine.core.model import Device, Mode, Node, Verdict
 from quarantine.core.policy import LoadedPolicy, Pool
 from quarantine.core.reasons import saw
 
-_NODE = "node/"
 MARKING = (Effect.MARK, Effect.EVENT)
 
 
@@ -73,8 +73,8 @@ def offences(draft: Draft, fit: Sequence[Judgement], *, complete: bool) -> None:
     for found in sorted(ordered, key=lambda offences: _strength(offences[0])):
         _machine(draft, found)
     if complete:
-        for key in [k for k in draft.state.holds if k.startswith(_NODE) and k.removeprefix(_NODE) not in by_node]:
-            draft.lift(key, f"nothing is found bad on {key.removeprefix(_NODE)} any more")
+        for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in by_node]:
+            draft.lift(key, f"nothing is found bad on {key.removeprefix(NODE)} any more")
 
 
 def _strength(offence: Offence) -> tuple[int, int, str, str, str]:
@@ -86,16 +86,16 @@ def _strength(offence: Offence) -> tuple[int, int, str, str, str]:
 def _machine(draft: Draft, found: list[Offence]) -> None:
     lead, node = found[0], found[0].node
     case = draft.open_case(node.name)
-    if case is None:
-        found = [offence for offence in found if not _dismissed(draft, offence)]
-        if not found:
-            return
-        lead = found[0]
     pool = budget.pool_of(node, draft.rules)
     barred = _barred(draft, node, pool)
     if barred is not None and case is None:
         draft.hold(_decide(draft, lead, None, None, pool, barred, NO_CASE[barred]))
         return
+    if case is None:
+        found = [offence for offence in found if not _dismissed(draft, offence)]
+        if not found:
+            return
+        lead = found[0]
     draft.lift(_node_key(lead), f"{node.name} may be acted on again")
     if case is None or case.phase is Phase.SUSPECTED:
         case = _suspect(draft, lead, case, pool, barred)
@@ -136,8 +136,8 @@ def _barred(draft: Draft, node: Node, pool: Pool | None) -> HeldBy | None:
 
 def _dismissed(draft: Draft, offence: Offence) -> bool:
     for dismissal in draft.state.dismissals:
-        same = dismissal.node == offence.node.name and dismissal.machine.node_uid == offence.node.machine.node_uid
-        if same and dismissal.until > draft.now and (offence.policy.name, offence.device) in dismissal.findings:
+        same = dismissal.node == offence.node.name and same_hardware(offence.node, dismissal.machine)
+        if same and dismissal.until > draft.now and (offence.evidence.source, offence.device) in dismissal.findings:
             pool = budget.pool_of(offence.node, draft.rules)
             why = f"{NO_CASE[HeldBy.DISMISSED]} ({dismissal.reason}), until {dismissal.until:%Y-%m-%d %H:%M} UTC"
             draft.hold(_decide(draft, offence, None, None, pool, HeldBy.DISMISSED, why))
@@ -181,7 +181,7 @@ def _decide(
 
 
 def _node_key(offence: Offence) -> str:
-    return f"{_NODE}{offence.node.name}"
+    return f"{NODE}{offence.node.name}"
 
 
 def _join(draft: Draft, offence: Offence, case: Case) -> None:
@@ -207,7 +207,8 @@ def recoveries(draft: Draft, judgements: Iterable[Judgement]) -> None:
     """Findings with positive evidence of health under load end a suspicion; a quarantine stays."""
     good: dict[tuple[str, str, Device], Evidence] = {}
     policies: dict[str, LoadedPolicy] = {}
-    for judgement in judgements:
+    # Where the trigger was not answered, whether the device is bad at the same time is not known.
+    for judgement in (j for j in judgements if j.failed is None):
         policies[judgement.policy.name] = judgement.policy
         for (node, device), evidence in judgement.good.items():
             good[judgement.policy.name, node, device] = evidence
@@ -238,8 +239,11 @@ def _recover(
             )
         )
     case = draft.state.cases[case.id]
-    if case.phase is Phase.SUSPECTED and case.findings and all(f.verdict is Verdict.GOOD for f in case.findings):
-        reason = f"every finding on {case.node} is good again under load: no fault found"
+    # A finding of a policy that is no more cannot recover, and holds nobody.
+    left = [f for f in case.findings if f.verdict is not Verdict.GOOD and draft.rules.policy(f.policy) is not None]
+    waits = case.phase is Phase.SUSPECTED or case.waits_for_mark
+    if waits and case.findings and not left and not case.by_person and case.node not in draft.bad_now:
+        reason = f"no finding on {case.node} stands: each is good again under load, or its policy is no more"
         draft.emit(
             draft.about_case(
                 Kind.DECIDED, Action.DISMISS, case, reason, phase=Phase.DISMISSED, hold_key=case_key(case.id)

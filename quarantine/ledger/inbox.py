@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from typing import Any
 
-from quarantine.core.decision import Request
+from sqlalchemy import Connection, Row, select
+
+from quarantine.core.decision import Request, RequestKind
 from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import requests
-from quarantine.ledger.text import SENTENCE, fit
+from quarantine.ledger.text import SENTENCE, fit, unescape
 from quarantine.ledger.upsert import insert_into
 
 
@@ -29,6 +31,17 @@ def ask(connection: Connection, cluster: str, request: Request) -> None:
 
 def unanswered(connection: Connection, cluster: str) -> tuple[Request, ...]:
     """Oldest first."""
-    chosen = select(requests.c.body).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
-    rows = connection.execute(chosen.order_by(requests.c.at, requests.c.id)).scalars()
-    return tuple(decode_as(Request, body) for body in rows)
+    chosen = select(requests).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
+    rows = connection.execute(chosen.order_by(requests.c.at, requests.c.id)).all()
+    return tuple(_request(row) for row in rows)
+
+
+def _request(row: Row[Any]) -> Request:
+    """A request that this version cannot read (of a newer command line) is one to refuse, not one to fall over."""
+    try:
+        return decode_as(Request, row.body)
+    except ValueError:
+        kind = RequestKind.UNKNOWN
+        return Request(
+            unescape(row.id), kind, unescape(row.node), "", unescape(row.actor), unescape(row.channel), row.at
+        )

@@ -34,6 +34,7 @@ def load(connection: Connection, cluster: str, now: datetime, *, also: Collectio
         dismissals=tuple(_dismissals(connection, cluster, now)),
         quarantined_at=_pace(connection, cluster, now),
         answered=_answered(connection, cluster, now),
+        ended=_ended(connection, cluster),
     )
 
 
@@ -95,6 +96,12 @@ def _answered(connection: Connection, cluster: str, now: datetime) -> frozenset[
     chosen = select(requests.c.id).where(
         requests.c.cluster == cluster, requests.c.answered_seq.is_not(None), requests.c.at > now - ANSWERED_MEMORY
     )
+    return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
+
+
+def _ended(connection: Connection, cluster: str) -> frozenset[str]:
+    """All of them, by id alone: an old mark on a node must not open an old case again."""
+    chosen = select(cases.c.id).where(cases.c.cluster == cluster, cases.c.ended_at.is_not(None))
     return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from quarantine.core.case import Effect, EffectStatus, HeldBy, Phase
-from quarantine.core.decision import Action, Decision, Kind, Request, RequestKind, State
-from quarantine.core.model import Mode, Sample, Samples, Taint, Verdict
+from quarantine.core.decision import Action, Decision, Kind, RequestKind, State
+from quarantine.core.model import Mode, Node, PolicyAnswers, Sample, Samples, Taint, Verdict
 from quarantine.core.planner import plan
-from quarantine.core.snapshot import Plan
 from tests.core.world import (
     DOWNED,
     FAILED,
@@ -18,27 +17,24 @@ from tests.core.world import (
     TEMP,
     after,
     answers,
+    ask,
     carried_out,
     flapping,
     fleet,
     hot,
     node,
     policy,
+    quarantined,
     rules,
     snapshot,
+    told,
 )
 
 
-def told(made: Plan) -> list[tuple[str, str | None, str | None]]:
-    """The decisions at a glance: action, node, hold."""
-    return [(d.action.value, d.node, d.held_by.value if d.held_by else None) for d in made.decisions]
-
-
-def quarantined(nodes: dict[str, object] | None = None) -> tuple[State, dict]:  # type: ignore[type-arg]
-    """node-3 quarantined for heat, everything carried out."""
-    known = fleet()
-    made = plan(snapshot(known, hot("node-3")), rules())
-    return carried_out(after(State(), made), known)
+def flap(nodes: dict[str, Node], number: int = 3) -> PolicyAnswers:
+    """A flapping port on one node."""
+    labels = {"instance": f"10.0.0.{number}:9100", "device": "mlx5_4", "port": "1"}
+    return answers(nodes, Sample(labels, 4.0, NOW, query="q"), key=DOWNED)
 
 
 def test_a_hot_gpu_is_taken_out_reported_and_asked_for() -> None:
@@ -182,8 +178,7 @@ def test_findings_of_one_machine_make_one_case() -> None:
 
 def test_two_faults_in_one_instant_by_two_policies_join_one_case() -> None:
     nodes = fleet()
-    flap = Sample({"instance": "10.0.0.3:9100", "device": "mlx5_4", "port": "1"}, 4.0, NOW, query="q")
-    given = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": answers(nodes, flap, key=DOWNED)}
+    given = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": flap(nodes)}
     look = snapshot(nodes, given=given)
     both = rules(policy(), flapping(severity="fatal"))
     made = plan(look, both)
@@ -194,8 +189,7 @@ def test_two_faults_in_one_instant_by_two_policies_join_one_case() -> None:
 
 def test_an_observing_policy_does_not_hold_back_an_enforcing_one_nor_flip_flop() -> None:
     nodes = fleet()
-    flap = Sample({"instance": "10.0.0.3:9100", "device": "mlx5_4", "port": "1"}, 4.0, NOW, query="q")
-    given = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": answers(nodes, flap, key=DOWNED)}
+    given = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": flap(nodes)}
     watching = rules(policy(mode="observe"), flapping(mode="observe", severity="warning"))
     look = snapshot(nodes, given=given)
     first = plan(look, watching)
@@ -212,8 +206,7 @@ def test_a_new_finding_by_another_policy_joins_a_held_case() -> None:
     watching = rules(policy(mode="observe"), flapping(mode="observe", severity="fatal"))
     quiet = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": answers(nodes, key=DOWNED)}
     state = after(State(), plan(snapshot(nodes, given=quiet), watching))
-    flap = Sample({"instance": "10.0.0.3:9100", "device": "mlx5_4", "port": "1"}, 4.0, NOW, query="q")
-    both = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": answers(nodes, flap, key=DOWNED)}
+    both = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": flap(nodes)}
     made = plan(snapshot(nodes, given=both, state=state), watching)
     assert told(made) == [("join", "node-3", None)]
 
@@ -327,33 +320,6 @@ def test_a_vanished_cordon_is_not_a_release() -> None:
     assert plan(snapshot(nodes, hot("node-3"), state=state), rules()).decisions == ()
 
 
-def test_a_node_that_left_retires_its_case_also_when_made_again_under_its_name() -> None:
-    state, nodes = quarantined()
-    again = dict(nodes)
-    again["node-3"] = node("node-3", machine=replace(node("node-3").machine, node_uid="another"))
-    del nodes["node-3"]
-    for known in (nodes, again):
-        made = plan(snapshot(known, state=state), rules())
-        assert told(made) == [("retire", "node-3", None)]
-        assert all(
-            s.status is not EffectStatus.PENDING
-            for s in after(state, made).cases[made.decisions[0].case or ""].effects.values()
-        )
-
-
-def test_ending_a_case_abandons_what_was_still_to_be_done() -> None:
-    nodes = fleet()
-    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
-    del nodes["node-3"]
-    state = after(state, plan(snapshot(nodes, state=state), rules()))
-    statuses = {s.status for case in state.cases.values() for s in case.effects.values()}
-    assert statuses == {EffectStatus.ABANDONED}
-
-
-def ask(kind: RequestKind, name: str, number: int = 1) -> Request:
-    return Request(f"r{number}", kind, name, "the provider says so", "an engineer", "cli", NOW)
-
-
 def test_a_person_opens_a_case() -> None:
     look = snapshot(None, requests=[ask(RequestKind.OPEN, "node-6")])
     made = plan(look, rules())
@@ -393,25 +359,10 @@ def test_a_tripped_breaker_and_a_full_budget_block_no_release() -> None:
     assert ("release", "node-3", None) in told(plan(look, rules(pools=pools)))
 
 
-def test_a_suspicion_that_is_never_confirmed_ends_and_a_quarantine_is_told() -> None:
-    state = after(State(), plan(snapshot(None, hot("node-3"), mode=Mode.OBSERVE), rules()))
-    late = NOW + timedelta(days=15)
-    still = plan(snapshot(None, hot("node-3"), state=state, now=late, mode=Mode.OBSERVE), rules())
-    assert still.decisions == ()
-    made = plan(snapshot(None, state=state, now=late, mode=Mode.OBSERVE), rules())
-    assert told(made) == [("dismiss", "node-3", None)]
-    state, nodes = quarantined()
-    look = snapshot(nodes, state=state, now=late)
-    made = plan(look, rules())
-    assert told(made) == [("release", "node-3", "overdue")]
-    assert plan(replace(look, state=after(state, made)), rules()).decisions == ()
-
-
 def test_an_address_of_two_nodes_is_ambiguous() -> None:
     nodes = fleet()
     nodes["node-5"] = node("node-5", addresses=("10.0.0.3",))
-    flap = Sample({"instance": "10.0.0.3:9100", "device": "mlx5_4", "port": "1"}, 4.0, NOW, query="q")
-    given = {"ib-flapping": answers(nodes, flap, key=DOWNED)}
+    given = {"ib-flapping": flap(nodes)}
     made = plan(snapshot(nodes, given=given), rules(flapping()))
     assert told(made) == [("quarantine", "10.0.0.3:9100", "ambiguous-node")]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from quarantine.core.case import Effect, EffectState, EffectStatus
-from quarantine.core.decision import Action, Decision, Kind, PendingEffect, Request, State
+from quarantine.core.decision import Action, Decision, Kind, PendingEffect, Request, RequestKind, State
 from quarantine.core.marks import mark
 from quarantine.core.model import (
     Answer,
@@ -21,6 +21,7 @@ from quarantine.core.model import (
     Sample,
     Samples,
 )
+from quarantine.core.planner import plan
 from quarantine.core.policy import FleetSpec, LoadedPolicy, PolicySpec, Rules, SignalSpec
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
@@ -104,7 +105,27 @@ THROUGHPUT = SignalSpec.model_validate(
         ],
     }
 )
+NVLINK = SignalSpec.model_validate(
+    {
+        "description": "NVLink errors",
+        "unit": "errors",
+        "device": "gpu",
+        "type": "counter",
+        "plausible": {"min": 0, "max": 1e15},
+        "interval": "30s",
+        "sources": [
+            {
+                "exporter": "dcgm-exporter",
+                "metrics": ["NVLINK_REPLAY", "NVLINK_CRC"],
+                "node": {"first": ["Hostname", "hostname"]},
+                "device": {"first": ["UUID", "uuid"], "index": "gpu"},
+                "heartbeat": "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+            }
+        ],
+    }
+)
 SIGNALS = {
+    "gpu.nvlink": NVLINK,
     "gpu.temperature": GPU_TEMPERATURE,
     "gpu.tensor": TENSOR,
     "ib.downed": LINK_DOWNED,
@@ -139,6 +160,17 @@ def flapping(**changes: object) -> LoadedPolicy:
         **changes,
     }
     return policy("ib-flapping", **fields)
+
+
+def nvlink(**changes: object) -> LoadedPolicy:
+    """An events policy with two readings of the same devices."""
+    fields: dict[str, object] = {
+        "signal": "gpu.nvlink",
+        "trigger": {"events": 10, "within": "10m"},
+        "recovery": {"for": "30m", "load": {"signal": "gpu.tensor", "above": 0.1}},
+        **changes,
+    }
+    return policy("nvlink", **fields)
 
 
 def rules(*policies: LoadedPolicy, pools: Sequence[Mapping[str, object]] = (), **fleet: object) -> Rules:
@@ -236,7 +268,9 @@ def carried_out(state: State, nodes: Mapping[str, Node], at: datetime = NOW) -> 
                 continue
             if effect is Effect.MARK and case.node in changed:
                 changed[case.node] = marked(changed[case.node], state, case.id)
-            outcome = Decision(at, Kind.DONE, Action.QUARANTINE, "done", "test", case=case.id, effect=effect, ref="r")
+            by_us = True if effect is Effect.MARK else None
+            outcome = Decision(at, Kind.DONE, Action.QUARANTINE, "done", "t", case=case.id, effect=effect, ref="r")
+            outcome = replace(outcome, cordoned_by_us=by_us)
             state = fold(state, [outcome])
     return state, changed
 
@@ -250,3 +284,25 @@ def marked(before: Node, state: State, case_id: str) -> Node:
 
 DONE = EffectState(EffectStatus.DONE, "r")
 MINUTE = timedelta(minutes=1)
+
+
+def told(made: Plan) -> list[tuple[str, str | None, str | None]]:
+    """The decisions at a glance: action, node, hold."""
+    return [(d.action.value, d.node, d.held_by.value if d.held_by else None) for d in made.decisions]
+
+
+def ask(kind: RequestKind, name: str, number: int = 1) -> Request:
+    """A person's request."""
+    return Request(f"r{number}", kind, name, "the provider says so", "an engineer", "cli", NOW)
+
+
+def quarantined(*names: str) -> tuple[State, dict[str, Node]]:
+    """These nodes (node-3, unless said otherwise) quarantined for heat, everything carried out."""
+    known = fleet()
+    made = plan(snapshot(known, *(hot(name) for name in names or ("node-3",))), rules())
+    return carried_out(after(State(), made), known)
+
+
+def suspected(*names: str) -> State:
+    """These nodes (node-3, unless said otherwise) suspected for heat, in an installation that observes."""
+    return after(State(), plan(snapshot(None, *(hot(n) for n in names or ("node-3",)), mode=Mode.OBSERVE), rules()))

@@ -86,7 +86,7 @@ def controller(cluster: World, fuse: Fuse, run: int) -> Iterator[Controller]:
     """A new process, as `quarantine run` builds it, with the fuse in every port that writes."""
     environ = {"QUARANTINE_DATABASE_URL": cluster.database_url, "QUARANTINE_SLACK__TOKEN": TOKEN}
     given = load(cluster.config, {}, environ)
-    with app.parts(given, watch=False) as parts:
+    with app.parts(given, watch=False, acts=True) as parts:
         clock = LateClock(timedelta(seconds=20 * run))
         made = app.controller(parts)
         tickets = DirectoryTickets(cluster.folder / "tickets", clock.now)

@@ -154,6 +154,16 @@ def test_the_trail_is_in_the_ledger_and_cannot_be_changed(cluster: World) -> Non
             book.execute("delete from decisions")
 
 
+def test_looking_makes_no_ledger(cluster: World) -> None:
+    cluster.heat(cluster.nodes[3])
+    assert cluster.plan()["decisions"][0]["node"] == cluster.nodes[3]
+    assert cluster.quarantine("explain", cluster.nodes[0]).exit_code == 0
+    status = cluster.quarantine("status")
+    assert status.exit_code == 1
+    assert "there is no ledger at" in status.stderr
+    assert list(cluster.folder.glob("ledger.db*")) == []
+
+
 def test_no_secret_leaves(cluster: World) -> None:
     cluster.heat(cluster.nodes[3])
     results = [cluster.run_once(), cluster.quarantine("plan"), cluster.quarantine("explain", cluster.nodes[3])]

@@ -14,7 +14,7 @@ import pytest
 from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
 from quarantine.core.case import Case, Evidence, Finding, Phase
 from quarantine.core.decision import State
-from quarantine.core.model import Device, DeviceKind, Mode, Node, Severity, Verdict
+from quarantine.core.model import Device, DeviceKind, Mode, Node, Samples, Severity, Verdict
 from quarantine.core.planner import judge_all
 from quarantine.core.policy import Rules
 from quarantine.inspection import what_is_seen
@@ -23,12 +23,12 @@ from quarantine.ports import LedgerView
 from quarantine.sandbox.notation import series
 from quarantine.sandbox.prometheus import PrometheusServer
 from quarantine.sandbox.remotewrite import Series, write
-from tests.core.world import DOWNED, TEMP, flapping, node, policy, rules
+from tests.core.world import DOWNED, TEMP, flapping, node, nvlink, policy, rules
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 STEP = timedelta(seconds=15)
 NOW = START + timedelta(minutes=40)  # 160 steps after START
-LAW: Rules = rules(policy(), flapping(), matchers={"cluster": "a"})
+LAW: Rules = rules(policy(), flapping(), nvlink(), matchers={"cluster": "a"})
 
 # name → the temperature's last minutes in promtool's notation; everything before is 60 °C. A minute has four samples.
 HOT: dict[str, tuple[str, bool]] = {
@@ -45,15 +45,17 @@ HOT: dict[str, tuple[str, bool]] = {
     "cooled-just-now": ("84x20 60x3", False),
     "died-hot-two-minutes-ago": ("84x30 stale _x6", False),
     "died-after-three-minutes": ("60x4 84x12 stale _x6", False),
+    "died-after-three-and-a-half": ("60x4 84x14 stale _x2", False),
 }
 DOWN: dict[str, tuple[str, bool]] = {
     "flaps": ("3x20 4x4 5x4 6x11", True),
     "one-event": ("3x30 4x8", False),
-    "reset": ("200x20 2x18", False),
+    "reset": ("200x20 2x50", False),
     "reset-and-events": ("200x20 2x6 5x11", False),
     "born-at-five": ("_x20 5x18", False),
     "saturated": ("250x20 255x18", False),
     "never-up": ("0x38", False),
+    "blip-to-zero": ("100x2 0 100x50", False),
     "flaps-but-collector-failed": ("3x20 4x4 5x4 6x11", False),
 }
 # the last 31 minutes of temperature and of tensor activity
@@ -63,6 +65,8 @@ GOOD: dict[str, tuple[str, str, bool]] = {
     "cool-half-seen": ("65x30 _x70 65x25", "0.6x125", False),
     "one-hot-sample": ("65x60 79 65x63", "0.6x125", False),
     "above-recovery": ("74x125", "0.6x125", False),
+    "load-seen-once": ("65x125", "_x125 0.9", False),
+    "frozen-and-thawed": ("65x125", "0.6x125", False),
 }
 
 
@@ -143,7 +147,31 @@ def history() -> Iterator[Series]:
         yield series({**gate, "instance": labels["instance"]}, success, start=START, interval=STEP)
     for name, (temperature, tensor, _) in GOOD.items():
         yield gpu(name, temperature, tail=samples_in(temperature) - 1)
-        yield gpu(name, tensor, tail=samples_in(tensor) - 1, metric="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", before="0.6")
+        if name == "load-seen-once":
+            labels = {
+                "__name__": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+                "cluster": "a",
+                "Hostname": name,
+                "UUID": f"GPU-{name}",
+            }
+            yield series(labels, "_x160 0.9", start=START, interval=STEP)
+        else:
+            yield gpu(name, tensor, tail=samples_in(tensor) - 1, metric="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", before="0.6")
+        yield energy(name, "700x156 800+5000x3" if name == "frozen-and-thawed" else "0+5000x160")
+    yield from counters()
+
+
+NVLINKS = {"both-quiet": ("50x160", True), "crc-goes-on": ("0+0.25x160", False), "crc-not-exported": ("", True)}
+
+
+def counters() -> Iterator[Series]:
+    """Devices that NVLINK_REPLAY found bad once and that is quiet now; the other counter of the same device is not."""
+    for name, (crc, _) in NVLINKS.items():
+        labels = {"cluster": "a", "Hostname": name, "UUID": f"GPU-{name}", "gpu": "3"}
+        yield series({"__name__": "NVLINK_REPLAY", **labels}, "900x160", start=START, interval=STEP)
+        if crc:
+            yield series({"__name__": "NVLINK_CRC", **labels}, crc, start=START, interval=STEP)
+        yield series({"__name__": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", **labels}, "0.6x160", start=START, interval=STEP)
         yield energy(name)
 
 
@@ -227,7 +255,7 @@ def metrics(prometheus: PrometheusServer) -> Iterator[PrometheusMetrics]:
 
 
 def nodes() -> dict[str, Node]:
-    known = {name: node(name, addresses=()) for name in (*HOT, *ODD, *GOOD)}
+    known = {name: node(name, addresses=()) for name in (*HOT, *ODD, *GOOD, *NVLINKS)}
     return known | {name: node(name, addresses=(PORTS[name],)) for name in DOWN}
 
 
@@ -255,25 +283,47 @@ def test_link_events(metrics: PrometheusMetrics) -> None:
 
 
 def test_recovery_needs_evidence_under_load(metrics: PrometheusMetrics) -> None:
+    good = good_nodes(metrics, "gpu-hot", TEMP, list(GOOD))
+    assert good == {name for name, (_, _, is_good) in GOOD.items() if is_good}
+
+
+def test_one_counter_that_is_quiet_does_not_clear_anothers_fault(metrics: PrometheusMetrics) -> None:
+    good = good_nodes(metrics, "nvlink", "dcgm-exporter/NVLINK_REPLAY", list(NVLINKS))
+    assert good == {name for name, (_, is_good) in NVLINKS.items() if is_good}
+
+
+def good_nodes(metrics: PrometheusMetrics, name: str, source: str, suspects: list[str]) -> set[str]:
+    """Those of the suspects, with an open case by this policy and reading, that are found good."""
     cases = {}
-    for name in GOOD:
-        labels = {"Hostname": name, "hostname": "", "UUID": f"GPU-{name}", "uuid": ""}
-        evidence = Evidence("q", 84, "°C", "t", NOW, source=TEMP, labels=labels)
-        finding = Finding(
-            "gpu-hot", Device(DeviceKind.GPU, f"GPU-{name}"), Severity.CRITICAL, NOW, Verdict.BAD, evidence
-        )
-        cases[name] = Case(name, name, node(name).machine, Phase.SUSPECTED, NOW, NOW, (finding,), "t", "r")
+    for of in suspects:
+        labels = {"Hostname": of, "hostname": "", "UUID": f"GPU-{of}", "uuid": ""}
+        evidence = Evidence("q", 84, "°C", "t", NOW, source=source, labels=labels)
+        device = Device(DeviceKind.GPU, f"GPU-{of}")
+        finding = Finding(name, device, Severity.CRITICAL, NOW, Verdict.BAD, evidence)
+        cases[of] = Case(of, of, node(of).machine, Phase.SUSPECTED, NOW, NOW, (finding,), "t", "r")
     observer = Observer(Nodes(nodes()), metrics, Fixed(), LAW)  # type: ignore[arg-type]
     view = LedgerView(State(cases=cases), (), ())
     look = observer.snapshot(view, cluster="a", mode=Mode.OBSERVE, actor="t")
-    good = next(j.good for j in judge_all(look, LAW) if j.policy.name == "gpu-hot")
-    assert {name for name, _ in good} == {name for name, (_, _, is_good) in GOOD.items() if is_good}
+    assert all(isinstance(answer, Samples) for answer in look.answers[name].recovery.values())
+    found = next(j for j in judge_all(look, LAW) if j.policy.name == name)
+    return {of for of, _ in found.good}
 
 
-def test_an_exporter_that_died_hot_never_turns_bad_afterwards(metrics: PrometheusMetrics) -> None:
-    """As cool samples leave the window, a lone quantile would fire minutes after the exporter's death."""
-    query = LAW.policies[0]
-    for seconds in range(0, 360, 15):
+@pytest.mark.parametrize(
+    ("policy_name", "name"),
+    [
+        ("gpu-hot", "died-after-three-minutes"),
+        ("gpu-hot", "died-after-three-and-a-half"),
+        ("ib-flapping", "blip-to-zero"),
+        ("ib-flapping", "reset"),
+    ],
+)
+def test_what_is_not_bad_does_not_become_so_as_time_passes(
+    metrics: PrometheusMetrics, policy_name: str, name: str
+) -> None:
+    """As cool samples leave the window, or a reset does, careless forms fire minutes after the exporter's death."""
+    query = next(p for p in LAW.policies if p.name == policy_name)
+    for seconds in range(-300, 700, 15):
         at = NOW + timedelta(seconds=seconds)
 
         @dataclass(frozen=True)
@@ -286,7 +336,7 @@ def test_an_exporter_that_died_hot_never_turns_bad_afterwards(metrics: Prometheu
         observer = Observer(Nodes(nodes()), metrics, Later(at), LAW)  # type: ignore[arg-type]
         look = observer.snapshot(LedgerView(State(), (), ()), cluster="a", mode=Mode.OBSERVE, actor="t")
         found = next(j for j in judge_all(look, LAW) if j.policy is query)
-        assert "died-after-three-minutes" not in {offence.node.name for offence in found.bad}, seconds
+        assert name not in {offence.node.name for offence in found.bad}, seconds
 
 
 def test_coverage_counts_devices_of_known_nodes(metrics: PrometheusMetrics) -> None:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `quarantine` command of a fresh environment: the wheel, and the dependencies of this one without its checkout."""
+    """The `quarantine` command of a fresh environment: the wheel, and this one's dependencies without the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -27,7 +27,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv/bin/python"
     purelib = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")}))
-    # A .pth names a folder to search; the .pth files inside that folder, the editable checkout's among them, are not read.
+    # A folder named in a .pth is searched, but its own .pth files, the editable checkout's among them, are not read.
     (purelib / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     pip = [
         sys.executable,

@@ -1,0 +1,53 @@
+"""The embedded ledger before anything was recorded: empty, and not made by looking at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from quarantine.core.decision import Request, State
+from quarantine.core.errors import UsageError
+from quarantine.ledger.url import is_sqlite, parse_url
+from quarantine.ports import LedgerView, TrailRow
+
+
+def missing_file(url: str) -> Path | None:
+    """The file of an embedded ledger that does not exist yet; None for any other."""
+    parsed = parse_url(url)
+    if not is_sqlite(parsed) or parsed.database is None or parsed.database.startswith("file:"):
+        return None
+    path = Path(parsed.database)
+    return None if path.exists() else path
+
+
+class AbsentLedger:
+    """A reader of nothing."""
+
+    embedded = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def load(self) -> LedgerView:
+        """Nothing was decided, asked or held."""
+        return LedgerView(State(), (), ())
+
+    def decisions(self, *, node: str | None = None, case: str | None = None) -> Iterator[TrailRow]:  # noqa: ARG002
+        """None."""
+        return iter(())
+
+    def ask(self, request: Request) -> None:
+        """Raises UsageError: there is nobody to ask."""
+        raise UsageError(
+            f"there is no ledger at {self.path} to record {request.kind} {request.node} in; run a cycle first"
+        )

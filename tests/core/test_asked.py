@@ -1,0 +1,111 @@
+"""What people ask comes first, is answered once, and no metric overrules it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from quarantine.core.case import Phase
+from quarantine.core.decision import Request, RequestKind, State
+from quarantine.core.model import Mode
+from quarantine.core.planner import plan
+from tests.core.test_planner import flap
+from tests.core.world import (
+    MINUTE,
+    NOW,
+    after,
+    answers,
+    ask,
+    flapping,
+    fleet,
+    hot,
+    policy,
+    quarantined,
+    rules,
+    snapshot,
+    told,
+)
+
+OPEN, RELEASE = RequestKind.OPEN, RequestKind.RELEASE
+
+
+def test_several_requests_for_one_node_in_one_cycle_are_all_answered() -> None:
+    look = snapshot(None, requests=[ask(OPEN, "node-3", 1), ask(RELEASE, "node-3", 2), ask(OPEN, "node-3", 3)])
+    made = plan(look, rules())
+    state = after(State(), made)
+    assert state.answered == {"r1", "r2", "r3"}
+    case = state.open_case_of("node-3")
+    assert case is not None
+    assert case.phase is Phase.QUARANTINED
+    assert plan(replace(look, state=state), rules()).decisions == ()
+
+
+def test_open_and_release_in_one_cycle_on_a_hot_node() -> None:
+    look = snapshot(None, hot("node-3"), requests=[ask(OPEN, "node-3", 1), ask(RELEASE, "node-3", 2)])
+    state = after(State(), plan(look, rules()))
+    assert plan(replace(look, state=state), rules()).decisions == ()
+
+
+def test_a_persons_suspicion_is_acted_on_when_the_installation_enforces() -> None:
+    state = after(State(), plan(snapshot(None, requests=[ask(OPEN, "node-6")], mode=Mode.OBSERVE), rules()))
+    assert plan(snapshot(None, state=state, mode=Mode.OBSERVE), rules()).decisions == ()
+    made = plan(snapshot(None, state=state), rules())
+    assert told(made) == [("quarantine", "node-6", None), ("ticket", "node-6", None), ("notify", "node-6", None)]
+
+
+def test_no_metric_ends_a_persons_suspicion() -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, requests=[ask(OPEN, "node-6")], mode=Mode.OBSERVE), rules()))
+    state = after(state, plan(snapshot(nodes, hot("node-6"), state=state, mode=Mode.OBSERVE), rules()))
+    given = {"gpu-hot": answers(nodes, good=[hot("node-6", value=60)])}
+    made = plan(snapshot(nodes, state=state, given=given, mode=Mode.OBSERVE), rules())
+    assert told(made) == [("recover", "node-6", None)]
+    late = plan(snapshot(nodes, state=state, now=NOW + timedelta(days=20), mode=Mode.OBSERVE), rules())
+    assert all(d.action.value != "dismiss" for d in late.decisions)
+
+
+def test_a_node_never_to_be_touched_is_not_opened_either() -> None:
+    made = plan(snapshot(None, requests=[ask(OPEN, "node-6")]), rules(never_touch=["node-6"]))
+    assert told(made) == [("answer", "node-6", None)]
+    assert "never to touch" in made.decisions[0].reason
+
+
+def test_a_request_of_a_newer_version_is_answered_and_not_done() -> None:
+    strange = Request("r1", RequestKind.UNKNOWN, "node-6", "", "an engineer", "cli", NOW)
+    made = plan(snapshot(None, requests=[strange]), rules())
+    assert told(made) == [("answer", "node-6", None)]
+
+
+def test_renaming_a_policy_does_not_override_a_person() -> None:
+    state, nodes = quarantined()
+    state = after(state, plan(snapshot(nodes, hot("node-3"), state=state, requests=[ask(RELEASE, "node-3")]), rules()))
+    nodes = fleet()
+    renamed = rules(policy("gpu-hot-2"))
+    given = {"gpu-hot-2": answers(nodes, hot("node-3"))}
+    made = plan(snapshot(nodes, state=state, given=given, now=NOW + MINUTE), renamed)
+    assert ("quarantine", "node-3", None) not in told(made)
+
+
+def test_a_dismissed_node_that_opts_out_later_is_not_told_at_every_cycle() -> None:
+    state, nodes = quarantined()
+    state = after(state, plan(snapshot(nodes, state=state, requests=[ask(RELEASE, "node-3")]), rules()))
+    nodes = fleet()
+    nodes["node-3"] = replace(nodes["node-3"], labels={"gpu": "yes", "quarantine.gpu/ignore": "true"})
+    look = snapshot(nodes, hot("node-3"), hot("node-3", gpu=5), state=state, now=NOW + MINUTE)
+    state = after(state, plan(look, rules()))
+    assert plan(replace(look, state=state), rules()).decisions == ()
+
+
+def test_an_observing_policy_neither_reports_nor_tells() -> None:
+    nodes = fleet()
+    quiet = policy(response={"cordon": False, "ticket": "none", "notify": False}, severity="fatal")
+    given = {"gpu-hot": answers(nodes, hot("node-3")), "ib-flapping": flap(nodes)}
+    made = plan(snapshot(nodes, given=given), rules(quiet, flapping(mode="observe")))
+    assert [t[0] for t in told(made)] == ["quarantine", "join"]
+
+
+def test_what_was_held_reads_as_it_was_decided_in_the_end() -> None:
+    state = after(State(), plan(snapshot(None, hot("node-3"), mode=Mode.OBSERVE), rules()))
+    assert "held because" in state.open_case_of("node-3").reason  # type: ignore[union-attr]
+    state = after(state, plan(snapshot(None, hot("node-3"), state=state), rules()))
+    assert "held" not in state.open_case_of("node-3").reason  # type: ignore[union-attr]

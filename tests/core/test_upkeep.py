@@ -1,0 +1,224 @@
+"""Ledger and cluster brought together, and every way in which a case ends or does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from quarantine.core.case import Effect, EffectStatus
+from quarantine.core.decision import RequestKind, State
+from quarantine.core.model import Mode, Node, Taint
+from quarantine.core.planner import plan
+from tests.core.world import (
+    FAILED,
+    MINUTE,
+    NOW,
+    after,
+    answers,
+    ask,
+    carried_out,
+    fleet,
+    hot,
+    node,
+    policy,
+    quarantined,
+    rules,
+    snapshot,
+    suspected,
+    told,
+)
+
+
+def recreated(name: str, **machine: str) -> Node:
+    return node(name, machine=replace(node(name).machine, node_uid="another", **machine))
+
+
+def test_a_node_that_is_not_listed_gets_ten_minutes_before_its_case_is_retired() -> None:
+    state, nodes = quarantined()
+    del nodes["node-3"]
+    look = snapshot(nodes, state=state)
+    first = plan(look, rules())
+    assert told(first) == [("retire", "node-3", "gone")]
+    state = after(state, first)
+    assert plan(replace(look, state=state, now=NOW + 9 * MINUTE), rules()).decisions == ()
+    last = plan(replace(look, state=state, now=NOW + 10 * MINUTE), rules())
+    assert ("retire", "node-3", None) in told(last)
+    state = after(state, last)
+    assert state.open_case_of("node-3") is None
+    assert state.holds == {}
+
+
+def test_a_node_that_is_back_in_time_keeps_its_case() -> None:
+    state, nodes = quarantined()
+    without = {name: n for name, n in nodes.items() if name != "node-3"}
+    state = after(state, plan(snapshot(without, state=state), rules()))
+    back = plan(snapshot(nodes, state=state, now=NOW + 30 * MINUTE), rules())
+    state = after(state, back)
+    assert state.open_case_of("node-3") is not None
+    assert state.holds == {}
+
+
+@pytest.mark.parametrize("seen", ["none", "others", "prefix"])
+def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
+    state, nodes = quarantined("node-1", "node-2", "node-3", "node-4")
+    law = rules()
+    if seen == "none":
+        known: dict[str, Node] = {}
+    elif seen == "others":
+        known = {f"other-{n}": node(f"other-{n}") for n in range(20)}
+    else:
+        known, law = nodes, replace(law, prefix="another.prefix")
+    look = snapshot(known, state=state, given={"gpu-hot": answers(known)}, now=NOW + MINUTE)
+    made = plan(look, law)
+    assert ("retire", None, "sight") in told(made)
+    assert all(case.open for case in after(state, made).cases.values())
+    state = after(state, made)
+    late = plan(replace(look, state=state, now=NOW + timedelta(days=1)), law)
+    assert all(case.open for case in after(state, late).cases.values())
+    calm = plan(snapshot(nodes, state=state, now=NOW + 2 * MINUTE), rules())
+    assert after(state, calm).holds == {}
+
+
+def test_another_machine_under_the_same_name_retires_the_case() -> None:
+    state, nodes = quarantined()
+    nodes["node-3"] = recreated("node-3", system_uuid="other-board", provider_id="acme://other")
+    made = plan(snapshot(nodes, state=state), rules())
+    assert told(made) == [("retire", "node-3", None)]
+    ended = after(state, made).cases[made.decisions[0].case or ""]
+    assert all(s.status is not EffectStatus.PENDING for s in ended.effects.values())
+
+
+def test_the_same_machine_made_again_keeps_its_case_and_is_marked_again() -> None:
+    state, nodes = quarantined()
+    nodes["node-3"] = recreated("node-3")
+    made = plan(snapshot(nodes, state=state), rules())
+    assert told(made) == [("follow", "node-3", None)]
+    state = after(state, made)
+    case = state.open_case_of("node-3")
+    assert case is not None
+    assert case.machine.node_uid == "another"
+    assert case.effects[Effect.MARK].status is EffectStatus.PENDING
+    later = plan(snapshot(nodes, state=state, now=NOW + timedelta(hours=3)), rules())
+    assert later.decisions == (), "it was marked before: quiet metrics do not end it"
+    state, nodes = carried_out(state, nodes)
+    assert plan(snapshot(nodes, state=state), rules()).decisions == ()
+
+
+def test_a_dismissal_follows_the_machine_too() -> None:
+    state, nodes = quarantined()
+    state = after(state, plan(snapshot(nodes, state=state, requests=[ask(RequestKind.RELEASE, "node-3")]), rules()))
+    nodes["node-3"] = recreated("node-3")
+    made = plan(snapshot(nodes, hot("node-3"), state=state), rules())
+    assert ("quarantine", "node-3", "dismissed-by-human") in told(made)
+
+
+def test_ending_a_case_abandons_what_was_still_to_be_done() -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    nodes["node-3"] = recreated("node-3", system_uuid="other-board")
+    state = after(state, plan(snapshot(nodes, state=state), rules()))
+    statuses = {s.status for case in state.cases.values() for s in case.effects.values()}
+    assert statuses == {EffectStatus.ABANDONED}
+
+
+def test_an_old_taint_of_a_case_that_ended_long_ago_is_told_and_opens_nothing() -> None:
+    nodes = fleet()
+    nodes["node-9"] = node("node-9", taints=(Taint("quarantine.gpu/suspect", "q-old"),))
+    state = State(ended=frozenset({"q-old"}))
+    made = plan(snapshot(nodes, state=state), rules())
+    assert told(made) == [("adopt", "node-9", "foreign-mark")]
+    gone = {name: n for name, n in nodes.items() if name != "node-9"}
+    swept = after(after(state, made), plan(snapshot(gone, state=after(state, made)), rules()))
+    assert swept.holds == {}
+
+
+def test_the_taint_of_another_nodes_open_case_is_told() -> None:
+    state, nodes = quarantined()
+    case = state.open_case_of("node-3")
+    assert case is not None
+    nodes["node-9"] = node("node-9", taints=(Taint("quarantine.gpu/suspect", case.id),))
+    assert told(plan(snapshot(nodes, state=state), rules())) == [("adopt", "node-9", "foreign-mark")]
+
+
+def test_an_adopted_mark_is_no_evidence_for_the_provider() -> None:
+    nodes = fleet()
+    nodes["node-9"] = node("node-9", taints=(Taint("quarantine.gpu/suspect", "test"),))
+    assert told(plan(snapshot(nodes), rules())) == [("adopt", "node-9", None)]
+
+
+def test_a_suspicion_that_is_never_confirmed_ends_but_not_while_blind() -> None:
+    state, late = suspected(), NOW + timedelta(days=15)
+    nodes = fleet()
+    blind = {"gpu-hot": answers(nodes, trigger=FAILED)}
+    held = plan(snapshot(nodes, state=state, now=late, mode=Mode.OBSERVE, given=blind), rules())
+    assert told(held) == [("judge", None, "no-answer")]
+    made = plan(snapshot(nodes, state=state, now=late, mode=Mode.OBSERVE), rules())
+    assert told(made) == [("dismiss", "node-3", None)]
+
+
+def test_a_suspicion_that_is_still_bad_after_its_deadline_is_told_once() -> None:
+    look = snapshot(None, hot("node-3"), state=suspected(), now=NOW + timedelta(days=15), mode=Mode.OBSERVE)
+    made = plan(look, rules())
+    assert told(made) == [("release", "node-3", "overdue")]
+    assert plan(replace(look, state=after(look.state, made)), rules()).decisions == ()
+
+
+def test_an_overdue_quarantine_is_told_once_and_forgotten_when_it_ends() -> None:
+    state, nodes = quarantined()
+    look = snapshot(nodes, state=state, now=NOW + timedelta(days=8))
+    made = plan(look, rules())
+    assert told(made) == [("release", "node-3", "overdue")]
+    state = after(state, made)
+    assert plan(replace(look, state=state), rules()).decisions == ()
+    ended = plan(replace(look, state=state, requests=(ask(RequestKind.RELEASE, "node-3"),)), rules())
+    assert after(state, ended).holds == {}
+
+
+def test_a_mark_that_could_not_be_made_is_not_made_on_old_evidence() -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    soon = plan(snapshot(nodes, state=state, now=NOW + 5 * MINUTE), rules())
+    assert soon.decisions == ()
+    late = snapshot(nodes, state=state, now=NOW + 11 * MINUTE)
+    assert told(plan(late, rules())) == [("dismiss", "node-3", None)]
+    still = plan(snapshot(nodes, hot("node-3"), state=state, now=NOW + 11 * MINUTE), rules())
+    assert still.decisions == ()
+    assert still.bad_nodes == {"node-3"}
+    blind = {"gpu-hot": answers(nodes, trigger=FAILED)}
+    unknown = plan(snapshot(nodes, state=state, now=NOW + 11 * MINUTE, given=blind), rules())
+    assert all(d.action.value != "dismiss" for d in unknown.decisions)
+
+
+def test_a_mark_is_not_made_for_a_policy_that_no_longer_enforces() -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    watching = rules(policy(mode="observe"))
+    assert ("dismiss", "node-3", None) in told(plan(snapshot(nodes, hot("node-3"), state=state), watching))
+
+
+def test_a_machine_that_recovers_before_it_could_be_marked_is_left_in_service() -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    given = {"gpu-hot": answers(nodes, good=[hot("node-3", value=60)])}
+    made = plan(snapshot(nodes, state=state, given=given), rules())
+    assert told(made) == [("recover", "node-3", None), ("dismiss", "node-3", None)]
+
+
+def test_holds_of_a_policy_that_is_no_more_are_lifted() -> None:
+    nodes = fleet()
+    given = {"gpu-hot": answers(nodes, hot("ghost-1"), trigger=None), "other": answers(nodes, trigger=FAILED)}
+    both = rules(policy(), policy("other"))
+    state = after(State(), plan(snapshot(nodes, given=given), both))
+    assert len(state.holds) == 2
+    renamed = rules(policy("renamed"))
+    made = plan(snapshot(nodes, state=state, given={"renamed": answers(nodes)}), renamed)
+    assert after(state, made).holds == {}
+
+
+def test_a_suspicion_of_policies_that_are_no_more_ends() -> None:
+    renamed = rules(policy("renamed"))
+    nodes = fleet()
+    made = plan(snapshot(nodes, state=suspected(), given={"renamed": answers(nodes)}, mode=Mode.OBSERVE), renamed)
+    assert told(made) == [("dismiss", "node-3", None)]
