@@ -90,8 +90,8 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
     """
     with ExitStack() as stack:
         law = rules(settings)
-        opened: SqlLedger | AbsentLedger = ledger(settings) if acts else reader(settings)
-        book = stack.enter_context(opened)
+        book: SqlLedger | AbsentLedger = ledger(settings) if acts else reader(settings)
+        stack.enter_context(book)
         kube = settings.kubernetes
         cluster = stack.enter_context(
             connect_kube(
