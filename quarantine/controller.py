@@ -79,6 +79,8 @@ class Controller:
         # The ledger comes first: where it cannot be written, nothing may be done to the cluster (invariant 8).
         if self._term is None:
             self._term = self.ledger.take_term(self.holder)
+        else:
+            self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
         snapshot = self.look()
         made = plan(snapshot, self.rules)
         if made.decisions:

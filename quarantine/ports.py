@@ -125,6 +125,10 @@ class LedgerReader(Protocol):
         """Append what a person asks; the leader's next cycle decides."""
         ...
 
+    def waiting(self) -> frozenset[str]:
+        """The ids of requests that no decision has answered yet; cheap enough to be asked every second."""
+        ...
+
 
 class Ledger(LedgerReader, Protocol):
     """The audit trail, its projections and the outbox, of one cluster. Every write carries the writer's term.
@@ -137,7 +141,10 @@ class Ledger(LedgerReader, Protocol):
         ...
 
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
-        """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing."""
+        """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
+
+        With no decisions: still the writer, and able to write.
+        """
         ...
 
     def attempt(self, term: int, key: str, at: datetime) -> None:

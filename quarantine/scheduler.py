@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from quarantine.core.errors import QuarantineError
+
+LOOK_FOR_REQUESTS = timedelta(seconds=1)
+
 
 class CycleTimer:
-    """Runs `cycle` every `interval` until `stop()` is called or `cycle` raises."""
+    """Runs `cycle` every `interval` until `stop()` is called or `cycle` raises.
 
-    def __init__(self, cycle: Callable[[], object], interval: timedelta) -> None:
+    `asked` gives the ids of requests that wait; it is looked at every second, and a new one wakes the cycle.
+    """
+
+    def __init__(
+        self, cycle: Callable[[], object], interval: timedelta, asked: Callable[[], Collection[str]] | None = None
+    ) -> None:
         from apscheduler.executors.pool import ThreadPoolExecutor
         from apscheduler.schedulers.background import BackgroundScheduler
 
@@ -20,7 +30,10 @@ class CycleTimer:
         self._cycle = cycle
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
-        self._scheduler: Any = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
+        executors = {"default": ThreadPoolExecutor(1), "requests": ThreadPoolExecutor(1)}
+        self._scheduler: Any = BackgroundScheduler(timezone=UTC, executors=executors)
+        self._asked = asked
+        self._known: frozenset[str] = frozenset()
         self._scheduler.add_job(
             self._run,
             "interval",
@@ -31,6 +44,27 @@ class CycleTimer:
             misfire_grace_time=None,  # a late cycle is run, not dropped: it looks at the world as it is then
             next_run_time=_now(),
         )
+
+        if asked is not None:
+            self._scheduler.add_job(
+                self._look,
+                "interval",
+                id="requests",
+                executor="requests",
+                seconds=LOOK_FOR_REQUESTS.total_seconds(),
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=None,
+            )
+
+    def _look(self) -> None:
+        assert self._asked is not None  # noqa: S101
+        # A ledger that does not answer is the cycle's to tell of. A request that was seen does not wake it again.
+        with suppress(QuarantineError):
+            waiting = frozenset(self._asked())
+            if waiting - self._known:
+                self.wake()
+            self._known = waiting
 
     def _run(self) -> None:
         if self._stopped.is_set():

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from quarantine.core.errors import Superseded
+from quarantine.core.errors import LedgerUnavailable, Superseded
 from quarantine.scheduler import CycleTimer
 
 
@@ -47,6 +47,38 @@ def test_wake_runs_a_cycle_long_before_the_interval() -> None:
     assert second.wait(10)
     timer.stop()
     thread.join(10)
+
+
+def test_a_request_wakes_the_cycle_once() -> None:
+    count = 0
+    first, second, looked = threading.Event(), threading.Event(), threading.Event()
+    waiting: set[str] = set()
+    looks = 0
+
+    def cycle() -> None:
+        nonlocal count
+        count += 1
+        (first if count == 1 else second).set()
+
+    def asked() -> set[str]:
+        nonlocal looks
+        looks += 1
+        if looks >= 6:
+            looked.set()
+        if looks == 2:
+            raise LedgerUnavailable("the ledger is down for a moment")
+        return waiting
+
+    timer = CycleTimer(cycle, timedelta(hours=1), asked)
+    thread = threading.Thread(target=timer.run)
+    thread.start()
+    assert first.wait(10)
+    waiting.add("r1")
+    assert second.wait(10)
+    assert looked.wait(20)
+    timer.stop()
+    thread.join(10)
+    assert count == 2, "the same request does not wake it again"
 
 
 def test_cycles_never_overlap_however_slow() -> None:

@@ -51,7 +51,7 @@ def run(
             if not report.complete:
                 raise fail(report.trouble, Exit.DEPENDENCY)
             return
-        timer = CycleTimer(controller.cycle, given.cycle.interval)
+        timer = CycleTimer(controller.cycle, given.cycle.interval, parts.ledger.waiting)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: timer.stop())
         timer.run()

@@ -46,6 +46,10 @@ class AbsentLedger:
         """None."""
         return iter(())
 
+    def waiting(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
     def ask(self, request: Request) -> None:
         """Raises UsageError: there is nobody to ask."""
         raise UsageError(

@@ -36,6 +36,12 @@ def unanswered(connection: Connection, cluster: str) -> tuple[Request, ...]:
     return tuple(_request(row) for row in rows)
 
 
+def waiting(connection: Connection, cluster: str) -> frozenset[str]:
+    """The ids alone."""
+    chosen = select(requests.c.id).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
+    return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
+
+
 def _request(row: Row[Any]) -> Request:
     """A request that this version cannot read (of a newer command line) is one to refuse, not one to fall over."""
     try:

@@ -91,6 +91,11 @@ class SqlLedger:
             revision.require(connection)
             inbox.ask(connection, self._cluster, request)
 
+    def waiting(self) -> frozenset[str]:
+        """The ids of unanswered requests, and nothing else of the ledger."""
+        with reading(self._engine) as connection:
+            return inbox.waiting(connection, self._cluster)
+
     def verify(self) -> Sound | Broken:
         """Walk the chain; the first bad row, or how many there are."""
         return verify(self._engine, self._cluster)
