@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from quarantine.core import promql, whynot
+from quarantine.core import whynot
 from quarantine.core.judge import selects
 from quarantine.core.model import Answer, Device, Failed, FailureKind, Node
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.readings import readings_of
 from quarantine.ports import Metrics
 
 _SILENT = (FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
@@ -41,7 +42,7 @@ def _of_policy(
 ) -> tuple[list[str], bool]:
     """The sentences, and whether Prometheus could be reached at all."""
     found = []
-    for reading in promql.readings_of(policy, rules):
+    for reading in readings_of(policy, rules):
         for said in whynot.names_of(node, reading):
             for question in whynot.questions(policy, reading, said):
                 answers: dict[str, Answer] = {}

@@ -11,7 +11,8 @@ from quarantine.core import promql
 from quarantine.core.case import Case
 from quarantine.core.model import Answer, Failed, FailureKind, Mode, PolicyAnswers, Sample, Samples, Verdict
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.promql import Labels, Reading
+from quarantine.core.readings import Reading, load_reading, readings_of
+from quarantine.core.selectors import Labels
 from quarantine.core.snapshot import Snapshot
 from quarantine.ports import Clock, Cluster, LedgerView, Metrics
 
@@ -75,12 +76,12 @@ class Observer:
 
     def _ask(self, policy: LoadedPolicy, now: datetime, until: datetime, cases: Sequence[Case]) -> PolicyAnswers:
         ask = _Asker(self.metrics, self.clock, now - self.pace.delay, until, self.pace.query_timeout)
-        readings = promql.readings_of(policy, self.rules)
+        readings = readings_of(policy, self.rules)
         trigger = {reading.key: self._trigger(ask, policy, reading) for reading in readings}
         recovery: dict[str, Answer] = {}
         for reading in readings:
             devices = _to_recover(policy, reading, cases)
-            load = promql.load_reading(policy, self.rules, reading)
+            load = load_reading(policy, self.rules, reading)
             if devices and load is not None:
                 query = [promql.good(policy, reading, load, part) for part in _parts(devices)]
                 recovery[reading.key] = _together([ask(q) for q in query], query[0])

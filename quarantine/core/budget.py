@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quarantine.core.decision import BudgetState, State
+from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, selects
 from quarantine.core.marks import case_on
 from quarantine.core.model import Node
-from quarantine.core.policy import Pool, Rules
+from quarantine.core.policy import Rules
 
 HOUR = timedelta(hours=1)
 

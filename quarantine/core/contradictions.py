@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quarantine.core.model import DeviceKind
-from quarantine.core.policy import PolicySpec, Recovery, SignalSpec, Trigger
+from quarantine.core.policy import PolicySpec, Recovery, Trigger
+from quarantine.core.signal import SignalSpec
 from quarantine.core.units import format_duration, format_number
 
 

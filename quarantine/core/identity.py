@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from quarantine.core.model import Device, DeviceKind, Node
-from quarantine.core.policy import NodeLabel
-from quarantine.core.promql import Reading
+from quarantine.core.readings import Reading
+from quarantine.core.signal import NodeLabel
 
 
 @dataclass(frozen=True, slots=True)

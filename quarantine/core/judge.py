@@ -9,7 +9,7 @@ from quarantine.core.case import Evidence
 from quarantine.core.identity import Directory, Unmatched, device_of
 from quarantine.core.model import Answer, Device, Failed, Node, PolicyAnswers, Sample
 from quarantine.core.policy import LoadedPolicy, Rules, threshold_text
-from quarantine.core.promql import Reading, readings_of
+from quarantine.core.readings import Reading, readings_of
 
 
 @dataclass(frozen=True, slots=True)

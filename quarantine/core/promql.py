@@ -8,59 +8,13 @@ devices of open cases are *good again* (exact), and how many devices can be seen
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from quarantine.core.policy import LoadedPolicy, Recovery, Rules, SignalSpec, Source, Trigger
+from quarantine.core.policy import LoadedPolicy, Recovery, Trigger
+from quarantine.core.readings import Reading, readings
+from quarantine.core.selectors import Labels, Narrow, grouping, names_node, narrowed, number, required_labels, select
 from quarantine.core.units import format_duration, format_number
-
-Labels = Mapping[str, str]
-Narrow = tuple[str, ...] | None  # matchers that keep a selector to some devices; None: the whole fleet
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One metric of one source. `key` names it in answers and in the trail."""
-
-    key: str
-    signal: SignalSpec
-    source: Source
-    metric: str | None  # None: the source is an expression, which cannot be narrowed to devices
-    matchers: Mapping[str, str]
-
-    @property
-    def node_labels(self) -> tuple[str, ...]:
-        """The labels that may name the node."""
-        return self.source.node.first
-
-    @property
-    def device_labels(self) -> tuple[str, ...]:
-        """The labels that may name the device; empty where it is the node."""
-        device = self.source.device
-        return (*device.first, *device.join) if device else ()
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """What a device is aggregated by, so that a job change, MIG or a second exporter does not split it."""
-        return (*self.node_labels, *self.device_labels)
-
-
-def readings(signal: SignalSpec, matchers: Mapping[str, str]) -> tuple[Reading, ...]:
-    """All readings of a signal, in the order in which its sources are written."""
-    found = []
-    for source in signal.sources:
-        for metric in source.metrics or (None,):
-            key = f"{source.exporter}/{metric or 'expr'}"
-            found.append(Reading(key, signal, source, metric, matchers))
-    return tuple(found)
-
-
-def readings_of(policy: LoadedPolicy, rules: Rules) -> tuple[Reading, ...]:
-    """The readings that a policy is judged by."""
-    return readings(rules.signals[policy.spec.signal], rules.fleet.matchers)
-
 
 # --- The four questions -----------------------------------------------------------------------------------------------
 
@@ -73,8 +27,8 @@ def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
     if trigger.events is None:
         # Whatever is bad is bad now as well: a plain look at fresh samples finds every device that can qualify.
         return f"{_plausible(reading, _fresh(reading, None))} {_compare(trigger)}"
-    selector = _selector(reading, None)
-    by = _by(reading.group)
+    selector = select(reading, None)
+    by = grouping(reading.group)
     # The exact form looks back further than its window: its first step takes samples from before.
     window = format_duration(trigger.window + 2 * reading.signal.interval)
     high = f"max by ({by}) (max_over_time({selector}[{window}]))"
@@ -85,7 +39,7 @@ def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
 def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None) -> str:
     """The devices that the trigger finds bad; the value is what people want to see (now, or new events)."""
     trigger = policy.spec.trigger
-    only = _narrowed(reading.group, devices)
+    only = narrowed(reading.group, devices)
     series = _series(reading, only, trigger)
     if trigger.events is not None:
         text = f"({_more(reading, series, trigger.window)} >= {trigger.events})"
@@ -110,38 +64,38 @@ def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequenc
     device must say so: one that is quiet does not clear another's fault.
     """
     text = _healthy(policy, reading, load, devices)
-    on = _by(reading.group)
+    on = grouping(reading.group)
     for other in readings(reading.signal, reading.matchers):
         if other.key != reading.key and other.source.exporter == reading.source.exporter:
-            seen = _series(other, _narrowed(other.group, devices), policy.spec.trigger)
+            seen = _series(other, narrowed(other.group, devices), policy.spec.trigger)
             text += f" unless on ({on}) (({seen}) unless on ({on}) ({_healthy(policy, other, load, devices)}))"
     return text
 
 
 def _healthy(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
     recovery = policy.spec.recovery
-    only = _narrowed(reading.group, devices)
+    only = narrowed(reading.group, devices)
     each = _series(reading, only, policy.spec.trigger, intervals=1)
     over = f"[{format_duration(recovery.lasting)}:{_step(reading)}]"
     least = _least(recovery.coverage, recovery.lasting, reading)
     quiet = _quiet(recovery, reading, _series(reading, only, policy.spec.trigger), over)
     covered = f"(count_over_time(({each}){over}) >= {least})"
-    work = _series(load, _narrowed(load.group, devices), None, intervals=1)
+    work = _series(load, narrowed(load.group, devices), None, intervals=1)
     busy = (
         f"((avg_over_time(({work}){over}) > {format_number(recovery.load.above)})"
         f" and (count_over_time(({work}){over}) >= {least}))"
     )
-    on = _by(reading.group if load.device_labels else reading.node_labels)
+    on = grouping(reading.group if load.device_labels else reading.node_labels)
     alive = _alive(reading, only, (recovery.coverage, recovery.lasting))
     return f"({quiet} and {covered} and on ({on}) {busy}{alive})"
 
 
 def coverage(reading: Reading) -> str:
     """How many devices of each node can be seen now. One that no label names cannot be judged, and does not count."""
-    required = tuple(f'{label}!=""' for label in _required(reading.source))
+    required = tuple(f'{label}!=""' for label in required_labels(reading.source))
     named = reading.source.device.first if reading.source.device else ()
     either = [_series(reading, (*required, f'{label}!=""'), None) for label in named] or [_series(reading, None, None)]
-    return f"count by ({_by(reading.node_labels)}) ({' or '.join(either)})"
+    return f"count by ({grouping(reading.node_labels)}) ({' or '.join(either)})"
 
 
 def describe(reading: Reading, devices: Sequence[Labels]) -> str:
@@ -149,30 +103,21 @@ def describe(reading: Reading, devices: Sequence[Labels]) -> str:
     if reading.metric is None:
         assert reading.source.expr is not None  # noqa: S101
         return reading.source.expr
-    return _fresh(reading, _narrowed(reading.group, devices))
-
-
-def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Reading | None:
-    """Where the load of a reading's devices is read: the same exporter's source of the recovery's load signal."""
-    signal = rules.signals.get(policy.spec.recovery.load.signal)
-    if signal is None:
-        return None
-    same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == reading.source.exporter)
-    return next(same, None)
+    return _fresh(reading, narrowed(reading.group, devices))
 
 
 def probes(policy: LoadedPolicy, reading: Reading, label: str, said: str) -> Mapping[str, str]:
     """What the trigger sees of the node that `label` names as `said`, in parts: `whynot` says what they mean."""
     trigger = policy.spec.trigger
-    only = (_names(reading, label, said),)
+    only = (names_node(reading, label, said),)
     series = _series(reading, only, trigger)
     over = f"[{format_duration(trigger.window)}:{_step(reading)}]"
     each = _series(reading, only, trigger, intervals=1)
     asked = {"now": series, "seen": f"count_over_time(({each}){over})"}
     if reading.metric is not None:
-        raw = f"{_selector(reading, only)}[{format_duration(trigger.window)}]"
-        asked["raw"] = f"max by ({_by(reading.group)}) (last_over_time({raw}))"
-        asked["raw_max"] = f"max by ({_by(reading.group)}) (max_over_time({raw}))"
+        raw = f"{select(reading, only)}[{format_duration(trigger.window)}]"
+        asked["raw"] = f"max by ({grouping(reading.group)}) (last_over_time({raw}))"
+        asked["raw_max"] = f"max by ({grouping(reading.group)}) (max_over_time({raw}))"
     if trigger.events is not None:
         asked["events"] = _more(reading, series, trigger.window)
         asked["resets"] = f"resets(({series})[{format_duration(2 * trigger.window)}:{_step(reading)}])"
@@ -201,54 +146,20 @@ def _series(reading: Reading, only: Narrow, trigger: Trigger | None, *, interval
     """
     keep = "min" if trigger is not None and trigger.below is not None else "max"
     value = f"({reading.source.expr})" if reading.metric is None else _fresh(reading, only, intervals)
-    text = f"{keep} by ({_by(reading.group)}) ({_plausible(reading, value)})"
+    text = f"{keep} by ({grouping(reading.group)}) ({_plausible(reading, value)})"
     if reading.source.gate:
-        text += f" and on ({_by(reading.node_labels)}) ({reading.source.gate})"
+        text += f" and on ({grouping(reading.node_labels)}) ({reading.source.gate})"
     return text
 
 
 def _fresh(reading: Reading, only: Narrow, intervals: int = 2) -> str:
     # Staleness markers and the five-minute lookback do not reach past last_over_time.
-    return f"last_over_time({_selector(reading, only)}[{format_duration(intervals * reading.signal.interval)}])"
+    return f"last_over_time({select(reading, only)}[{format_duration(intervals * reading.signal.interval)}])"
 
 
 def _plausible(reading: Reading, text: str) -> str:
     bounds = reading.signal.plausible
-    return f"{text} >= {_number(bounds.min)} <= {_number(bounds.max)}"
-
-
-def _selector(reading: Reading, only: Narrow, metric: str | None = None) -> str:
-    fixed = {**reading.matchers, **reading.source.match}
-    matchers = [f"{k}={quote(v)}" for k, v in fixed.items()]
-    matchers += only if only is not None else [f'{label}!=""' for label in _required(reading.source)]
-    return f"{metric or reading.metric}{{{','.join(dict.fromkeys(matchers))}}}"
-
-
-def _required(source: Source) -> tuple[str, ...]:
-    """A series must name node and device to be evidence. Where a name has alternatives, none can be required."""
-    device = source.device
-    names = [source.node.first, *((device.first, *((part,) for part in device.join)) if device else ())]
-    return tuple(labels[0] for labels in names if len(labels) == 1)
-
-
-def _narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
-    """Matchers that let these devices through. Others may pass too (labels are matched one by one): harmless."""
-    if devices is None:
-        return None
-    found = []
-    for label in (name for name in group if any(name in device for device in devices)):
-        values = sorted({d.get(label, "") for d in devices})
-        one = len(values) == 1
-        found.append(f"{label}={quote(values[0])}" if one else f"{label}=~{quote('|'.join(map(_regex, values)))}")
-    return tuple(found)
-
-
-def _names(reading: Reading, label: str, said: str) -> str:
-    """A matcher for the series of one node. An address comes with the exporter's port."""
-    if reading.source.node.means == "name":
-        return f"{label}={quote(said)}"
-    host = f"\\[?{_regex(said)}\\]?" if ":" in said else _regex(said)
-    return f"{label}=~{quote(host + '(:[0-9]+)?')}"
+    return f"{text} >= {number(bounds.min)} <= {number(bounds.max)}"
 
 
 def _alive(reading: Reading, only: Narrow, over: tuple[float, timedelta] | None) -> str:
@@ -259,8 +170,8 @@ def _alive(reading: Reading, only: Narrow, over: tuple[float, timedelta] | None)
     share, window = over if over is not None else (0.0, 4 * reading.signal.interval)
     # It moves once an interval; at either end of the window one move may fall outside.
     moves = max(1, _least(share, window, reading) - 2)
-    by = _by(reading.group)
-    changes = f"changes({_selector(reading, only, beat)}[{format_duration(window)}])"
+    by = grouping(reading.group)
+    changes = f"changes({select(reading, only, beat)}[{format_duration(window)}])"
     return f" and on ({by}) (sum by ({by}) ({changes}) >= {moves})"
 
 
@@ -272,14 +183,14 @@ def _more(reading: Reading, series: str, window: timedelta) -> str:
 def _not_reset(reading: Reading, series: str, window: timedelta) -> str:
     """A reset makes the window unknown, also one just before it: then the window's least value is the reset's."""
     over = f"[{format_duration(2 * window)}:{_step(reading)}]"
-    return f" unless on ({_by(reading.group)}) (resets(({series}){over}) > 0)"
+    return f" unless on ({grouping(reading.group)}) (resets(({series}){over}) > 0)"
 
 
 def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:
     if recovery.below is not None:
-        return f"(max_over_time(({series}){over}) < {_number(recovery.below)})"
+        return f"(max_over_time(({series}){over}) < {number(recovery.below)})"
     if recovery.above is not None:
-        return f"(min_over_time(({series}){over}) > {_number(recovery.above)})"
+        return f"(min_over_time(({series}){over}) > {number(recovery.above)})"
     still = f"({_more(reading, series, recovery.lasting)} == 0){_not_reset(reading, series, recovery.lasting)}"
     return f"({still}{_unsaturated(reading, series)})"
 
@@ -287,14 +198,14 @@ def _quiet(recovery: Recovery, reading: Reading, series: str, over: str) -> str:
 def _unsaturated(reading: Reading, series: str) -> str:
     """At its largest value a counter counts nothing more, so nothing is known."""
     top = reading.signal.saturates
-    return "" if top is None else f" and (({series}) < {_number(top)})"
+    return "" if top is None else f" and (({series}) < {number(top)})"
 
 
 def _compare(trigger: Trigger) -> str:
     if trigger.above is not None:
-        return f"> {_number(trigger.above)}"
+        return f"> {number(trigger.above)}"
     assert trigger.below is not None  # noqa: S101
-    return f"< {_number(trigger.below)}"
+    return f"< {number(trigger.below)}"
 
 
 def _least(share: float, window: timedelta, reading: Reading) -> int:
@@ -303,22 +214,3 @@ def _least(share: float, window: timedelta, reading: Reading) -> int:
 
 def _step(reading: Reading) -> str:
     return format_duration(reading.signal.interval)
-
-
-def _by(labels: Iterable[str]) -> str:
-    return ", ".join(labels)
-
-
-def _number(value: float) -> str:
-    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def _regex(value: str) -> str:
-    """RE2-quoted: only what is special there, since Go refuses needless escapes of letters."""
-    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value)
-
-
-def quote(value: str) -> str:
-    """A PromQL string literal."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

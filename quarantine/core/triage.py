@@ -9,10 +9,11 @@ from quarantine.core import budget
 from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, judge_key, policy_fields
+from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, Offence
 from quarantine.core.marks import same_hardware
 from quarantine.core.model import Device, Mode, Node, Verdict
-from quarantine.core.policy import LoadedPolicy, Pool
+from quarantine.core.policy import LoadedPolicy
 from quarantine.core.reasons import saw
 
 MARKING = (Effect.MARK, Effect.EVENT)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from quarantine.core.identity import device_of
 from quarantine.core.model import Answer, Device, Failed, Node
 from quarantine.core.policy import LoadedPolicy
-from quarantine.core.promql import Reading, expected_samples, probes
+from quarantine.core.promql import expected_samples, probes
+from quarantine.core.readings import Reading
 from quarantine.core.units import format_duration, format_number, format_share
 
 Seen = Mapping[str, float]

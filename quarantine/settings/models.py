@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from quarantine.core.document import Name
 from quarantine.core.model import Mode
-from quarantine.core.policy import Name
 from quarantine.core.units import Duration, format_duration, parse_duration
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from quarantine.core import promql
 from quarantine.core.policy import LoadedPolicy
-from quarantine.core.promql import quote
+from quarantine.core.readings import load_reading, readings_of
+from quarantine.core.selectors import quote
 from tests.core.world import flapping, policy, rules
 
 LAW = rules(matchers={"cluster": "a"})
@@ -16,8 +17,8 @@ LAW = rules(matchers={"cluster": "a"})
 
 def every_query(loaded: LoadedPolicy, devices: list[dict[str, str]]) -> list[str]:
     found = []
-    for reading in promql.readings_of(loaded, LAW):
-        load = promql.load_reading(loaded, LAW, reading)
+    for reading in readings_of(loaded, LAW):
+        load = load_reading(loaded, LAW, reading)
         assert load is not None
         found += [
             promql.candidates(loaded, reading) or "vector(1)",
@@ -48,14 +49,14 @@ def test_every_query_parses_and_carries_the_fleets_matchers() -> None:
 
 
 def test_the_cheap_question_is_cheap() -> None:
-    reading = promql.readings_of(policy(), LAW)[0]
+    reading = readings_of(policy(), LAW)[0]
     assert promql.candidates(policy(), reading) == (
         'last_over_time(DCGM_FI_DEV_GPU_TEMP{cluster="a"}[1m]) >= 1 <= 129 > 78'
     )
 
 
 def test_the_exact_question_is_for_the_named_devices_alone() -> None:
-    reading = promql.readings_of(policy(), LAW)[0]
+    reading = readings_of(policy(), LAW)[0]
     devices = [{"Hostname": "a.b", "hostname": "", "UUID": "GPU-1"}, {"Hostname": "c", "hostname": "", "UUID": "GPU-2"}]
     query = promql.bad(policy(), reading, devices)
     assert 'Hostname=~"a\\\\.b|c"' in query
@@ -68,7 +69,7 @@ def test_the_exact_question_is_for_the_named_devices_alone() -> None:
 
 @given(st.text(max_size=40))
 def test_no_label_value_breaks_out_of_a_literal(value: str) -> None:
-    reading = promql.readings_of(policy(), LAW)[0]
+    reading = readings_of(policy(), LAW)[0]
     for devices in (
         [{"Hostname": value, "UUID": "x"}],
         [{"Hostname": value, "UUID": "x"}, {"Hostname": "b", "UUID": "y"}],

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from quarantine.core.case import Effect, EffectState, EffectStatus
 from quarantine.core.decision import Action, Decision, Kind, PendingEffect, Request, RequestKind, State
+from quarantine.core.fleet import FleetSpec
 from quarantine.core.marks import mark
 from quarantine.core.model import (
     Answer,
@@ -22,7 +23,8 @@ from quarantine.core.model import (
     Samples,
 )
 from quarantine.core.planner import plan
-from quarantine.core.policy import FleetSpec, LoadedPolicy, PolicySpec, Rules, SignalSpec
+from quarantine.core.policy import LoadedPolicy, PolicySpec, Rules
+from quarantine.core.signal import SignalSpec
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
 

@@ -19,7 +19,10 @@ from quarantine.adapters.policyfiles.humane import closest, describe, dotted, tr
 from quarantine.adapters.policyfiles.semantics import query_faults, selector_faults, signal_faults
 from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument, YamlFault, load_strict, read_text
 from quarantine.core.contradictions import contradictions
-from quarantine.core.policy import API_VERSION, KINDS, Document, Fleet, LoadedPolicy, Policy, Rules, Signal, SignalSpec
+from quarantine.core.document import API_VERSION
+from quarantine.core.fleet import Fleet
+from quarantine.core.policy import KINDS, Document, LoadedPolicy, Policy, Rules
+from quarantine.core.signal import Signal, SignalSpec
 
 DEFAULT_PREFIX = "quarantine.gpu"
 

@@ -9,7 +9,9 @@ from quarantine.adapters.policyfiles.faults import Fault, fault_at
 from quarantine.adapters.policyfiles.promqlcheck import LONGEST, check_expression, check_query
 from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument
 from quarantine.core import promql
-from quarantine.core.policy import LoadedPolicy, Rules, SignalSpec, Source
+from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.readings import load_reading, readings_of
+from quarantine.core.signal import SignalSpec, Source
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -68,11 +70,11 @@ def query_faults(policy: LoadedPolicy, rules: Rules) -> Iterator[str]:
 
 
 def _queries(policy: LoadedPolicy, rules: Rules) -> Iterator[tuple[str, str]]:
-    for reading in promql.readings_of(policy, rules):
+    for reading in readings_of(policy, rules):
         some: Sequence[Mapping[str, str]] = [dict.fromkeys(reading.group, 'a"b\\c')]
         if (cheap := promql.candidates(policy, reading)) is not None:
             yield "candidates", cheap
         yield "trigger", promql.bad(policy, reading, None if reading.metric is None else some)
         yield "coverage", promql.coverage(reading)
-        if (load := promql.load_reading(policy, rules, reading)) is not None:
+        if (load := load_reading(policy, rules, reading)) is not None:
             yield "recovery", promql.good(policy, reading, load, some)

@@ -12,7 +12,9 @@ import yaml
 from pydantic import BaseModel
 
 from quarantine.adapters.policyfiles.loader import load_rules
-from quarantine.core.policy import API_VERSION, PolicySpec, Rules, SignalSpec
+from quarantine.core.document import API_VERSION
+from quarantine.core.policy import PolicySpec, Rules
+from quarantine.core.signal import SignalSpec
 from quarantine.core.units import format_duration, parse_duration
 from quarantine.settings import shipped_policies
 

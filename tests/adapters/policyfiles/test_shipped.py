@@ -10,6 +10,7 @@ from quarantine.adapters.policyfiles.loader import check_paths, load_rules
 from quarantine.core import promql
 from quarantine.core.model import Mode, Severity
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.readings import readings
 from tests.adapters.policyfiles.conftest import SHIPPED
 
 
@@ -75,6 +76,6 @@ def test_both_spellings_of_dcgm_exporters_labels_are_read(rules: Rules) -> None:
 def test_the_link_counter_is_known_to_saturate_and_is_gated_by_its_collector(rules: Rules) -> None:
     signal = rules.signals["ib.port.link-downed"]
     assert signal.saturates == 255
-    query = promql.bad(policy(rules, "infiniband-link-flapping"), promql.readings(signal, {})[0], None)
+    query = promql.bad(policy(rules, "infiniband-link-flapping"), readings(signal, {})[0], None)
     assert "< 255" in query
     assert 'node_scrape_collector_success{collector="infiniband"}' in query

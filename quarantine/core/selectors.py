@@ -1,0 +1,68 @@
+"""Selectors and literals of PromQL: nothing from outside breaks out of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from quarantine.core.readings import Reading
+from quarantine.core.signal import Source
+
+Labels = Mapping[str, str]
+Narrow = tuple[str, ...] | None  # matchers that keep a selector to some devices; None: the whole fleet
+
+
+def select(reading: Reading, only: Narrow, metric: str | None = None) -> str:
+    """A metric with the fleet's and the source's matchers, kept to some devices or requiring names."""
+    fixed = {**reading.matchers, **reading.source.match}
+    matchers = [f"{k}={quote(v)}" for k, v in fixed.items()]
+    matchers += only if only is not None else [f'{label}!=""' for label in required_labels(reading.source)]
+    return f"{metric or reading.metric}{{{','.join(dict.fromkeys(matchers))}}}"
+
+
+def required_labels(source: Source) -> tuple[str, ...]:
+    """A series must name node and device to be evidence. Where a name has alternatives, none can be required."""
+    device = source.device
+    names = [source.node.first, *((device.first, *((part,) for part in device.join)) if device else ())]
+    return tuple(labels[0] for labels in names if len(labels) == 1)
+
+
+def narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
+    """Matchers that let these devices through. Others may pass too (labels are matched one by one): harmless."""
+    if devices is None:
+        return None
+    found = []
+    for label in (name for name in group if any(name in device for device in devices)):
+        values = sorted({d.get(label, "") for d in devices})
+        one = len(values) == 1
+        found.append(f"{label}={quote(values[0])}" if one else f"{label}=~{quote('|'.join(map(_regex, values)))}")
+    return tuple(found)
+
+
+def names_node(reading: Reading, label: str, said: str) -> str:
+    """A matcher for the series of one node. An address comes with the exporter's port."""
+    if reading.source.node.means == "name":
+        return f"{label}={quote(said)}"
+    host = f"\\[?{_regex(said)}\\]?" if ":" in said else _regex(said)
+    return f"{label}=~{quote(host + '(:[0-9]+)?')}"
+
+
+def grouping(labels: Iterable[str]) -> str:
+    """The labels of a `by` or `on`."""
+    return ", ".join(labels)
+
+
+def number(value: float) -> str:
+    """A number as PromQL reads it."""
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _regex(value: str) -> str:
+    """RE2-quoted: only what is special there, since Go refuses needless escapes of letters."""
+    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value)
+
+
+def quote(value: str) -> str:
+    """A PromQL string literal."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
