@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from quarantine import app
 from quarantine.cli import render
 from quarantine.cli.options import Config, DatabaseUrl, Output, OutputFormat, Reason, friendly, settings
 from quarantine.core.decision import Request, RequestKind
@@ -43,6 +42,8 @@ def release(
 
 
 def _ask(kind: RequestKind, node: str, reason: str, config: Config, database_url: DatabaseUrl, output: Output) -> None:
+    from quarantine import app
+
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
     if not node.strip() or len(node) > 253:

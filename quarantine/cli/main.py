@@ -1,4 +1,4 @@
-"""The command line: `quarantine --help`."""
+"""The command line: `quarantine --help`. Commands import what they need when they run, so that help is quick."""
 
 from __future__ import annotations
 

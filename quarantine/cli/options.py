@@ -9,13 +9,15 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import structlog
 import typer
 
 from quarantine.core.errors import QuarantineError, Superseded, UsageError
-from quarantine.settings import Settings, load
+
+if TYPE_CHECKING:
+    from quarantine.settings import Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +55,8 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the tr
 
 def settings(config: Path | None, database_url: str | None, **overrides: object) -> Settings:
     """The settings of a command. Raises UsageError."""
+    from quarantine.settings import load
+
     given = {key: value for key, value in {"database_url": database_url, **overrides}.items() if value is not None}
     return load(config, given, os.environ)
 

@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from quarantine.adapters.policyfiles.faults import format_faults
-from quarantine.adapters.policyfiles.loader import check_paths
 from quarantine.cli.options import Exit, friendly
 from quarantine.core.policy import KINDS
 
@@ -32,6 +30,9 @@ def check(
     output: Annotated[Style, typer.Option("--output", "-o", help="text, json or github annotations.")] = Style.TEXT,
 ) -> None:
     """Check policy files: `file:line: message` for each fault, exit 1 if there is any."""
+    from quarantine.adapters.policyfiles.faults import format_faults
+    from quarantine.adapters.policyfiles.loader import check_paths
+
     result = check_paths(paths)
     if output is Style.JSON or result.faults:
         typer.echo(format_faults(result.faults, style=output.value))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quarantine import app
 from quarantine.cli import render
 from quarantine.cli.options import (
     Config,
@@ -21,8 +20,9 @@ from quarantine.cli.options import (
 )
 from quarantine.core.errors import QuarantineError
 from quarantine.inspection import what_is_seen
-from quarantine.ledger.absent import AbsentLedger
-from quarantine.settings import Settings
+
+if TYPE_CHECKING:
+    from quarantine.settings import Settings
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
 
@@ -30,6 +30,9 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
 @friendly
 def status(config: Config = None, database_url: DatabaseUrl = None, output: OutputFormat = Output.TABLE) -> None:
     """Open cases, holds, what waits to be done and what was asked."""
+    from quarantine import app
+    from quarantine.ledger.absent import AbsentLedger
+
     given = settings(config, database_url)
     with app.reader(given) as ledger:
         if isinstance(ledger, AbsentLedger):
@@ -45,6 +48,8 @@ def explain(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Why a node was taken out, or why not: its trail with the evidence of every decision."""
+    from quarantine import app
+
     given = settings(config, database_url)
     set_up_logging("error", given.log.format)
     with app.reader(given) as ledger:
@@ -61,6 +66,8 @@ def explain(
 
 def _seen(given: Settings, name: str, *, known: bool) -> list[str] | None:
     """What the policies see now; None: there is no such node. The trail is told even where nothing can be asked."""
+    from quarantine import app
+
     try:
         with app.parts(given, watch=False, acts=False) as parts:
             node = parts.cluster.nodes().get(name)

@@ -8,7 +8,6 @@ from typing import Annotated
 import structlog
 import typer
 
-from quarantine import app
 from quarantine.cli import render
 from quarantine.cli.options import (
     Config,
@@ -39,6 +38,8 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="One cycle, then exit: 0 if every dependency answered.")] = False,
 ) -> None:
     """Run the controller: observe, judge, plan and act, every cycle, until stopped."""
+    from quarantine import app
+
     given = settings(config, database_url, mode=mode)
     set_up_logging(given.log.level, given.log.format)
     with app.parts(given, watch=not once, acts=True) as parts:
@@ -66,6 +67,8 @@ def plan(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """What the controller would decide now, and why. Changes nothing."""
+    from quarantine import app
+
     given = settings(config, database_url, mode=mode)
     set_up_logging("error", given.log.format)
     with app.parts(given, watch=False, acts=False) as parts:
