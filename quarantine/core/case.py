@@ -19,6 +19,7 @@ class Evidence:
     unit: str
     threshold: str  # in words: "above 78 °C for 5m, 10 % tolerated"
     at: datetime
+    signal: str = ""  # what is measured, whichever exporter's metric and whatever the policy is called
     source: str = ""  # the reading it comes from: "dcgm-exporter/DCGM_FI_DEV_GPU_TEMP"
     labels: Mapping[str, str] = field(default_factory=dict)  # of the source series
     covered: int | None = None  # devices that the policy could see when it judged

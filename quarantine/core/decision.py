@@ -99,7 +99,7 @@ class Dismissal:
 
     node: str
     machine: Machine
-    findings: tuple[tuple[str, Device], ...]  # (the evidence's source, the device): a policy may be renamed
+    findings: tuple[tuple[str, Device], ...]  # (signal, device): whatever the policy is called
     until: datetime
     reason: str
 

@@ -60,13 +60,13 @@ def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory:
         device = device_of(reading, sample.labels)
         if device is None:
             continue
-        evidence = _evidence(reading, sample, threshold, covered)
+        evidence = _evidence(policy, reading, sample, threshold, covered)
         node = directory.node(reading.source.node, sample.labels)
         if isinstance(node, Unmatched):
             strays.setdefault((node.said, device), Stray(policy, node.said, node, device, evidence))
         elif _selected(policy, node):
             bad.setdefault((node.name, device), Offence(policy, node, device, evidence))
-    good = _good(threshold, answers, by_key, directory)
+    good = _good(policy, threshold, answers, by_key, directory)
     return Judgement(
         policy=policy,
         bad=tuple(bad.values()),
@@ -101,7 +101,7 @@ def selects(selector: Mapping[str, str], node: Node) -> bool:
 
 
 def _good(
-    threshold: str, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
+    policy: LoadedPolicy, threshold: str, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
 ) -> dict[tuple[str, Device], Evidence]:
     """A finding recovers by the reading that found it; observe asks for no other."""
     if _failure(answers.recovery) is not None:
@@ -111,7 +111,7 @@ def _good(
         device = device_of(reading, sample.labels)
         node = directory.node(reading.source.node, sample.labels)
         if device is not None and isinstance(node, Node):
-            found.setdefault((node.name, device), _evidence(reading, sample, threshold, None))
+            found.setdefault((node.name, device), _evidence(policy, reading, sample, threshold, None))
     return found
 
 
@@ -129,13 +129,14 @@ def _covered(
     return seen
 
 
-def _evidence(reading: Reading, sample: Sample, threshold: str, covered: int | None) -> Evidence:
+def _evidence(policy: LoadedPolicy, reading: Reading, sample: Sample, threshold: str, covered: int | None) -> Evidence:
     return Evidence(
         query=sample.query,
         value=sample.value,
         unit=reading.signal.unit,
         threshold=threshold,
         at=sample.at,
+        signal=policy.spec.signal,
         source=reading.key,
         labels=dict(sample.labels),
         covered=covered,

@@ -67,7 +67,7 @@ def _standing(state: State, decision: Decision) -> tuple[Dismissal, ...]:
 
 def _dismissal(case: Case, decision: Decision) -> Dismissal:
     assert decision.until is not None  # noqa: S101
-    keys = tuple((f.evidence.source, f.device) for f in case.findings)
+    keys = tuple((f.evidence.signal, f.device) for f in case.findings)
     return Dismissal(case.node, case.machine, keys, decision.until, decision.reason)
 
 

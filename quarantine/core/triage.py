@@ -138,7 +138,7 @@ def _barred(draft: Draft, node: Node, pool: Pool | None) -> HeldBy | None:
 def _dismissed(draft: Draft, offence: Offence) -> bool:
     for dismissal in draft.state.dismissals:
         same = dismissal.node == offence.node.name and same_hardware(offence.node, dismissal.machine)
-        if same and dismissal.until > draft.now and (offence.evidence.source, offence.device) in dismissal.findings:
+        if same and dismissal.until > draft.now and (offence.evidence.signal, offence.device) in dismissal.findings:
             pool = budget.pool_of(offence.node, draft.rules)
             why = f"{NO_CASE[HeldBy.DISMISSED]} ({dismissal.reason}), until {dismissal.until:%Y-%m-%d %H:%M} UTC"
             draft.hold(_decide(draft, offence, None, None, pool, HeldBy.DISMISSED, why))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from quarantine.core.case import Phase
 from quarantine.core.decision import Request, RequestKind, State
-from quarantine.core.model import Mode
+from quarantine.core.model import Mode, PolicyAnswers
 from quarantine.core.planner import plan
 from tests.core.test_planner import flap
 from tests.core.world import (
@@ -16,12 +16,15 @@ from tests.core.world import (
     after,
     answers,
     ask,
+    carried_out,
     flapping,
     fleet,
     hot,
+    nvlink,
     policy,
     quarantined,
     rules,
+    seen,
     snapshot,
     told,
 )
@@ -84,6 +87,21 @@ def test_renaming_a_policy_does_not_override_a_person() -> None:
     given = {"gpu-hot-2": answers(nodes, hot("node-3"))}
     made = plan(snapshot(nodes, state=state, given=given, now=NOW + MINUTE), renamed)
     assert ("quarantine", "node-3", None) not in told(made)
+
+
+def test_another_counter_of_the_same_signal_does_not_override_a_person() -> None:
+    nodes = fleet()
+    law = rules(nvlink())
+
+    def replays(metric: str) -> PolicyAnswers:
+        return answers(nodes, hot("node-3", value=40), key=f"dcgm-exporter/{metric}", coverage=seen(nodes))
+
+    first = snapshot(nodes, given={"nvlink": replays("NVLINK_REPLAY")}, requests=[])
+    state, marked = carried_out(after(State(), plan(first, law)), nodes)
+    asked = snapshot(marked, state=state, given={"nvlink": replays("NVLINK_REPLAY")}, requests=[ask(RELEASE, "node-3")])
+    state = after(state, plan(asked, law))
+    made = plan(snapshot(nodes, state=state, given={"nvlink": replays("NVLINK_CRC")}, now=NOW + MINUTE), law)
+    assert told(made) == [], "the hold of the cycle before stands"
 
 
 def test_a_dismissed_node_that_opts_out_later_is_not_told_at_every_cycle() -> None:
