@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -88,6 +89,16 @@ def fail(error: object, code: Exit) -> typer.Exit:
     return typer.Exit(code)
 
 
+class _Stderr:
+    """Whatever stderr is by then. A full disk or a reader that has gone must not end a cycle: the ledger has it all."""
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            print(message, file=sys.stderr, flush=True)
+
+    debug = info = warning = warn = error = critical = fatal = exception = log = msg
+
+
 # Locals of a traceback hold tokens and passwords: they are never shown.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
@@ -109,7 +120,7 @@ def set_up_logging(level: str, style: str) -> None:
     structlog.configure(
         processors=shared + last,
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # whatever stderr is by then
+        logger_factory=lambda *_: _Stderr(),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")

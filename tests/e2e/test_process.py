@@ -105,6 +105,27 @@ def test_of_two_at_once_the_earlier_one_stops(cluster: World) -> None:
     assert len(cluster.tickets()) == 1
 
 
+@pytest.mark.parametrize("stderr", ["full", "gone"])
+def test_a_log_that_cannot_be_written_does_not_stop_it(cluster: World, stderr: str) -> None:
+    cluster.write_settings(cycle={"interval": "1s", "deadline": "15s", "coverage_interval": "1m"})
+    reading, writing = os.pipe()
+    os.close(reading)
+    target = os.open("/dev/full", os.O_WRONLY) if stderr == "full" else writing
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("QUARANTINE_")}
+    env = {**clean, "QUARANTINE_SLACK__TOKEN": TOKEN, "QUARANTINE_DATABASE_URL": cluster.database_url}
+    command = [sys.executable, "-m", "quarantine", "run", "--config", str(cluster.config)]
+    with subprocess.Popen(command, stderr=target, stdout=target, env=env) as process:
+        try:
+            cluster.heat(cluster.nodes[6])
+            until(lambda: len(cluster.slack.messages) == 1, "it works all the same")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            for descriptor in {target, writing}:
+                os.close(descriptor)
+
+
 def test_prometheus_goes_and_comes_back(cluster: World) -> None:
     """The process goes on by itself; nothing is done in between."""
     log = cluster.folder / "run.log"
