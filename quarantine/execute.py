@@ -7,7 +7,7 @@ outcome (a crash in between) is looked up at the far side before it is done agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -24,6 +24,7 @@ from quarantine.core.upkeep import MARK_LATE
 from quarantine.ports import Clock, Cluster, Ledger, Notifier, Tickets
 
 LONGEST_WAIT = timedelta(minutes=5)
+TICKET_FIRST = timedelta(minutes=2)
 _ORDER = list(Effect)
 _AFTER_MARK = (Effect.EVENT, Effect.TICKET, Effect.NOTIFY)
 _ACTION: Mapping[Effect, Action] = {
@@ -63,6 +64,7 @@ class Executor:
     notifier: Notifier | None
     clock: Clock
     rules: Rules
+    _earliest: dict[str, datetime] = field(default_factory=dict)  # of effects that were put off, for this process
 
     def run(self, term: int, snapshot: Snapshot, bad_nodes: frozenset[str]) -> Executed:
         """Try everything that is due. Raises Superseded and LedgerUnavailable: without its record, nothing is done.
@@ -80,6 +82,8 @@ class Executor:
             case = state.cases[pending.case]
             if pending.effect in _AFTER_MARK and not _marked(case):
                 continue
+            if pending.effect is Effect.NOTIFY and self._ticket_may_come(pending, case):
+                continue
             self.ledger.attempt(term, pending.key, self.clock.now())
             try:
                 outcome = self._carry_out(pending, case, nodes.get(case.node), snapshot.cluster)
@@ -87,6 +91,7 @@ class Executor:
                 raise
             except (Conflict, Unavailable, Refused) as error:
                 self.ledger.postpone(term, pending.key, str(error))
+                self._remember(pending.key, error)
                 postponed.append(f"{pending.effect} of case {case.id} on {case.node} is put off: {error}")
                 continue
             decision = _decision(pending, case, outcome, self.clock.now(), snapshot.actor)
@@ -103,8 +108,24 @@ class Executor:
             return False
         if pending.last_attempt_at is None:
             return True
+        if (earliest := self._earliest.get(pending.key)) is not None:
+            return self.clock.now() >= earliest
         wait = min(timedelta(seconds=2 ** min(pending.attempts, 9)), LONGEST_WAIT)
         return self.clock.now() >= pending.last_attempt_at + wait
+
+    def _remember(self, key: str, error: Exception) -> None:
+        """A conflict is no failure: the next cycle looks again. Who asks to wait is waited for."""
+        self._earliest.pop(key, None)
+        if isinstance(error, Conflict):
+            self._earliest[key] = self.clock.now()
+        elif isinstance(error, Unavailable) and error.retry_after is not None:
+            self._earliest[key] = self.clock.now() + max(error.retry_after, timedelta(seconds=1))
+
+    def _ticket_may_come(self, pending: PendingEffect, case: Case) -> bool:
+        """The message names the ticket, so it waits for it a while; longer, and people should be told all the same."""
+        ticket = case.effects.get(Effect.TICKET)
+        waits = ticket is not None and ticket.status is EffectStatus.PENDING
+        return waits and self.clock.now() < pending.decided_at + TICKET_FIRST
 
     def _carry_out(self, pending: PendingEffect, case: Case, node: Node | None, cluster: str) -> Outcome:
         match pending.effect:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import structlog
+
 from quarantine.core.errors import QuarantineError
 
 LOOK_FOR_REQUESTS = timedelta(seconds=1)
+PULSE_S = 1.0  # how often the timer looks after itself, by the monotonic clock
+LATE_S = 120.0  # a cycle that runs for so long is told, and told again
+GRACE_S = 25.0  # what a running cycle gets to end in; Kubernetes gives thirty seconds before it kills
 
 
 class CycleTimer:
@@ -34,6 +40,11 @@ class CycleTimer:
         self._scheduler: Any = BackgroundScheduler(timezone=UTC, executors=executors)
         self._asked = asked
         self._known: frozenset[str] = frozenset()
+        self._interval_s = interval.total_seconds()
+        self._since = time.monotonic()  # when the running cycle began, or the last one ended
+        self._told_s = 0.0
+        self._idle = threading.Event()
+        self._idle.set()
         self._scheduler.add_job(
             self._run,
             "interval",
@@ -69,11 +80,16 @@ class CycleTimer:
     def _run(self) -> None:
         if self._stopped.is_set():
             return
+        self._since = time.monotonic()
+        self._idle.clear()
         try:
             self._cycle()
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits in `run`
             self._failure = error
             self._stopped.set()
+        finally:
+            self._since = time.monotonic()
+            self._idle.set()
 
     def wake(self) -> None:
         """Run a cycle now, or right after the one that runs."""
@@ -83,15 +99,35 @@ class CycleTimer:
         """Let the running cycle end, and start no other. Safe to call from a signal handler."""
         self._stopped.set()
 
-    def run(self) -> None:
-        """Block until stopped. Raises what the cycle raised (Superseded, or a defect)."""
+    def run(self) -> bool:
+        """Block until stopped; whether the last cycle ended within the grace time.
+
+        Raises what the cycle raised (Superseded, or a defect). Where it returns False a thread is stuck (a database
+        that hangs), and only the end of the process ends it.
+        """
         self._scheduler.start()
         try:
-            self._stopped.wait()
+            while not self._stopped.wait(PULSE_S):
+                self._watch()
         finally:
-            self._scheduler.shutdown(wait=True)
+            ended = self._idle.wait(GRACE_S)
+            self._scheduler.shutdown(wait=ended)
         if self._failure is not None:
             raise self._failure
+        return ended
+
+    def _watch(self) -> None:
+        """APScheduler sleeps by the wall clock: after a step back it would sleep until the old time comes again."""
+        waited = time.monotonic() - self._since
+        if self._idle.is_set() and waited > 2 * self._interval_s + PULSE_S:
+            self._since = time.monotonic()
+            self.wake()
+        elif not self._idle.is_set() and waited > self._told_s + LATE_S:
+            self._told_s = waited
+            log = structlog.get_logger()
+            log.error("a cycle does not end: is the ledger's database or another dependency hanging?", s=round(waited))
+        elif self._idle.is_set():
+            self._told_s = 0.0
 
 
 def _now() -> datetime:

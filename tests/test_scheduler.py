@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from quarantine.core.errors import LedgerUnavailable, Superseded
 from quarantine.scheduler import CycleTimer
@@ -79,6 +81,56 @@ def test_a_request_wakes_the_cycle_once() -> None:
     timer.stop()
     thread.join(10)
     assert count == 2, "the same request does not wake it again"
+
+
+def test_a_clock_that_steps_back_does_not_stop_it() -> None:
+    """APScheduler then sleeps until the old wall time comes again: as if the next cycle were an hour away."""
+    count = 0
+    first = threading.Event()
+
+    def cycle() -> None:
+        nonlocal count
+        count += 1
+        first.set()
+
+    timer = CycleTimer(cycle, timedelta(milliseconds=200))
+    thread = threading.Thread(target=timer.run)
+    thread.start()
+    assert first.wait(10)
+    timer._scheduler.modify_job("cycle", next_run_time=datetime(2999, 1, 1, tzinfo=UTC))
+    seen = count
+    end = time.monotonic() + 20
+    while count <= seen + 1 and time.monotonic() < end:
+        threading.Event().wait(0.05)
+    timer.stop()
+    thread.join(30)
+    assert count > seen + 1, "it goes on"
+
+
+def test_a_cycle_that_hangs_does_not_keep_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quarantine.scheduler.GRACE_S", 0.2)
+    monkeypatch.setattr("quarantine.scheduler.LATE_S", 0.1)
+    monkeypatch.setattr("quarantine.scheduler.PULSE_S", 0.1)
+    began, release = threading.Event(), threading.Event()
+
+    def cycle() -> None:
+        began.set()
+        release.wait(30)
+
+    timer = CycleTimer(cycle, timedelta(hours=1))
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(timer.run()))
+    with capture_logs() as logs:
+        thread.start()
+        assert began.wait(10)
+        end = time.monotonic() + 10
+        while not logs and time.monotonic() < end:
+            threading.Event().wait(0.05)
+        timer.stop()
+        thread.join(10)
+    release.set()
+    assert ended == [False]
+    assert "does not end" in logs[0]["event"]
 
 
 def test_cycles_never_overlap_however_slow() -> None:

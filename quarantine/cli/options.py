@@ -7,7 +7,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+LONGEST_FIELD = 2000  # characters of one field of a log line
 
 
 class Exit(IntEnum):
@@ -89,6 +92,15 @@ def fail(error: object, code: Exit) -> typer.Exit:
     return typer.Exit(code)
 
 
+def _one_line(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A label or a reason from outside must not forge a line, move a cursor or fill a screen. Tracebacks stay."""
+    for key, value in event.items():
+        if isinstance(value, str) and key != "exception":
+            cut = value if len(value) <= LONGEST_FIELD else f"{value[:LONGEST_FIELD]}…"
+            event[key] = "".join(c if c.isprintable() else " " if c in "\n\t" else "�" for c in cut)
+    return event
+
+
 class _Stderr:
     """Whatever stderr is by then. A full disk or a reader that has gone must not end a cycle: the ledger has it all."""
 
@@ -110,6 +122,7 @@ def set_up_logging(level: str, style: str) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    shared.append(_one_line)
     last: list[Any] = (
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if style == "json"

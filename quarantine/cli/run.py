@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Annotated
 
@@ -55,7 +56,9 @@ def run(
         timer = CycleTimer(controller.cycle, given.cycle.interval, parts.ledger.waiting)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: timer.stop())
-        timer.run()
+        if not timer.run():
+            log.error("stopped although a cycle has not ended; what it began is looked up at the next start")
+            os._exit(Exit.DEPENDENCY)  # a thread that hangs in a driver would keep the process for good
         log.info("stopped after the running cycle, as asked")
 
 

@@ -49,6 +49,7 @@ class HeldBy(StrEnum):
     OBSERVE_MODE = "observe-mode"
     NO_ANSWER = "no-answer"  # Prometheus failed, or the trigger and the recovery contradict each other
     NO_COVERAGE = "no-coverage"  # the policy's reach is unknown or empty, so its breaker cannot be judged
+    CROWDED = "crowded"  # more devices are seen of a node than it has
     NO_SUCH_NODE = "no-such-node"
     AMBIGUOUS_NODE = "ambiguous-node"
     NOT_IN_POOL = "not-in-pool"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quarantine.core.case import Evidence
 from quarantine.core.identity import Directory, Unmatched, device_of
-from quarantine.core.model import Answer, Device, Failed, Node, PolicyAnswers, Sample
+from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample
 from quarantine.core.policy import LoadedPolicy, Rules, threshold_text
 from quarantine.core.readings import Reading, readings_of
 
@@ -44,7 +44,7 @@ class Judgement:
     contradictory: tuple[Offence, ...]  # bad and good at once: bad, and reported
     failed: Failed | None  # the trigger was not answered in full: everything not bad is unknown
     covered: int | None  # devices seen on this cluster's nodes; None: not known
-    covered_nodes: int
+    crowded: tuple[str, ...] = ()  # nodes with more GPUs than they have: another cluster's are among them
 
 
 def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory: Directory) -> Judgement:
@@ -75,8 +75,15 @@ def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory:
         contradictory=tuple(bad[key] for key in good if key in bad),
         failed=_failure(answers.trigger),
         covered=covered,
-        covered_nodes=len(seen or ()),
+        crowded=_crowded(rules.signals[policy.spec.signal].device, seen or {}, directory),
     )
+
+
+def _crowded(kind: DeviceKind, seen: Mapping[str, int], directory: Directory) -> tuple[str, ...]:
+    if kind is not DeviceKind.GPU:
+        return ()
+    capacity = {name: directory.nodes[name].gpus for name in seen}
+    return tuple(sorted(name for name, count in seen.items() if (has := capacity[name]) is not None and count > has))
 
 
 def _samples(answers: Mapping[str, Answer], by_key: Mapping[str, Reading]) -> Iterator[tuple[Reading, Sample]]:

@@ -102,6 +102,7 @@ class Node:
     unschedulable: bool
     ready: bool | None  # None: the Ready condition is Unknown or missing
     addresses: tuple[str, ...] = ()
+    gpus: int | None = None  # capacity, as the device plugin tells; None: it does not (none, MIG)
 
 
 # --- Prometheus -------------------------------------------------------------------------------------------------------

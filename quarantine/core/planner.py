@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from quarantine.core import asked, strays, triage, upkeep
-from quarantine.core.decision import Action, Decision, Kind
-from quarantine.core.draft import Draft
+from quarantine.core.case import HeldBy
+from quarantine.core.decision import Action, Decision, Hold, Kind
+from quarantine.core.draft import JUDGE, Draft
 from quarantine.core.identity import Directory
 from quarantine.core.judge import Judgement, judge
 from quarantine.core.policy import Rules
@@ -38,7 +41,9 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     asked.swaps(draft)
     upkeep.sweep(draft)
     decisions = tuple(draft.decisions)
-    return Plan(snapshot.now, decisions, summary(snapshot, judgements, decisions), frozenset(draft.bad_now))
+    return Plan(
+        snapshot.now, decisions, summary(snapshot, judgements, decisions, draft.state.holds), frozenset(draft.bad_now)
+    )
 
 
 def judge_all(snapshot: Snapshot, rules: Rules) -> list[Judgement]:
@@ -48,7 +53,9 @@ def judge_all(snapshot: Snapshot, rules: Rules) -> list[Judgement]:
     return [judge(policy, snapshot.answers[policy.name], rules, directory) for policy in asked_of]
 
 
-def summary(snapshot: Snapshot, judgements: list[Judgement], decisions: tuple[Decision, ...]) -> str:
+def summary(
+    snapshot: Snapshot, judgements: list[Judgement], decisions: tuple[Decision, ...], holds: Mapping[str, Hold]
+) -> str:
     """The cycle in one plain English sentence."""
     bad = sum(len(judgement.bad) for judgement in judgements)
     blind = [judgement.policy.name for judgement in judgements if judgement.failed is not None]
@@ -62,9 +69,12 @@ def summary(snapshot: Snapshot, judgements: list[Judgement], decisions: tuple[De
         parts.append(f"holding back because of {', '.join(held)}")
     if blind:
         parts.append(f"blind in {in_words(blind)}")
+    if standing := [h for h in holds.values() if h.key.startswith(JUDGE) and h.held_by is not HeldBy.NO_ANSWER]:
+        told = [f"{hold.key.removeprefix(JUDGE)} ({hold.held_by})" for hold in standing]
+        parts.append(f"policies that are held: {in_words(told)}")
     other = len(decisions) - len(taken) - sum(1 for d in decisions if d.kind is Kind.HELD)
     if other:
         parts.append(f"{other} further decision{'' if other == 1 else 's'}")
-    if not decisions:
+    if not decisions and len(parts) == 1:
         parts.append("nothing to do")
     return "; ".join(parts)

@@ -14,7 +14,7 @@ from quarantine.core.judge import Judgement, Offence
 from quarantine.core.marks import same_hardware
 from quarantine.core.model import Device, Mode, Node, Verdict
 from quarantine.core.policy import LoadedPolicy
-from quarantine.core.reasons import saw
+from quarantine.core.reasons import in_words, saw
 
 MARKING = (Effect.MARK, Effect.EVENT)
 
@@ -54,6 +54,10 @@ def _unfit(judgement: Judgement) -> tuple[HeldBy | None, str, Evidence | None]:
         return HeldBy.NO_COVERAGE, "how many devices it can see is not known, so its breaker cannot be judged", None
     if judgement.covered == 0:
         return HeldBy.NO_COVERAGE, "no fresh series of a known node matches its signal, so it sees nothing at all", None
+    if judgement.crowded:
+        names = in_words(list(judgement.crowded))
+        why = f"more GPUs are seen of {names} than it has, so another cluster's may be among them: set matchers"
+        return HeldBy.CROWDED, f"{why} in the fleet file", None
     reason = budget.tripped(judgement)
     if reason is not None:
         first = judgement.bad[0].evidence

@@ -26,6 +26,7 @@ from tests.core.world import (
     policy,
     quarantined,
     rules,
+    seen,
     snapshot,
     told,
 )
@@ -151,6 +152,26 @@ def test_a_name_that_matches_no_node_is_reported_and_never_acted_on() -> None:
     gone = plan(snapshot(None, state=state), rules())
     assert [d.kind for d in gone.decisions] == [Kind.DECIDED]
     assert after(state, gone).holds == {}
+
+
+def test_more_gpus_than_a_node_has_are_another_clusters() -> None:
+    nodes = {name: replace(n, gpus=8) for name, n in fleet().items()}
+    doubled = {"gpu-hot": answers(nodes, hot("node-3"), coverage=seen(nodes, devices=16))}
+    made = plan(snapshot(nodes, given=doubled), rules())
+    assert told(made) == [("judge", None, "crowded")]
+    assert "set matchers in the fleet file" in made.decisions[0].reason
+    untold = {name: replace(n, gpus=None) for name, n in nodes.items()}
+    assert told(plan(snapshot(untold, given=doubled), rules()))[0] == ("quarantine", "node-3", None)
+
+
+def test_a_policy_that_is_held_is_named_in_every_cycles_sentence() -> None:
+    nodes = fleet()
+    look = snapshot(nodes, given={"gpu-hot": answers(nodes, coverage=Samples((), "coverage"))})
+    state = after(State(), plan(look, rules()))
+    again = plan(replace(look, state=state), rules())
+    assert again.decisions == ()
+    assert "policies that are held: gpu-hot (no-coverage)" in again.summary
+    assert "nothing to do" not in again.summary
 
 
 def test_the_breaker_holds_the_policy_not_the_fleet() -> None:

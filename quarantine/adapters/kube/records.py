@@ -44,6 +44,7 @@ def node_record(raw: object, prefix: str) -> Node:
         taints=tuple(_taint(t) for t in _items(spec.get("taints"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status.get("conditions")),
+        gpus=_count(_mapping(status.get("capacity")).get("nvidia.com/gpu")),
         addresses=tuple(dict.fromkeys(a for a in (_text(i, "address") for i in _items(status.get("addresses"))) if a)),
     )
 
@@ -112,6 +113,11 @@ def _taint_json(taint: Taint) -> dict[str, str]:
 def _ready(conditions: object) -> bool | None:
     status = next((_text(c, "status") for c in _items(conditions) if c.get("type") == "Ready"), "")
     return {"True": True, "False": False}.get(status)
+
+
+def _count(value: object) -> int | None:
+    """A whole quantity above zero."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and int(value) > 0 else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -86,7 +86,7 @@ def set_up(options: Options) -> Iterator[Stage]:
     """Build the stage. Raises UsageError, Unavailable and Refused, each with one sentence."""
     folder = options.folder.resolve()
     _clear(folder)
-    run = secrets.token_hex(3)
+    run = f"r{secrets.token_hex(3)}"  # a letter first: 085354 and 9299e1 are numbers to some readers of YAML
     prefix = f"{OWNED_BY}-{run}-" if options.kubeconfig else "gpu-node-"
     with ExitStack() as stack:
         fleet = Fleet(options.nodes, options.seed, prefix=prefix)
