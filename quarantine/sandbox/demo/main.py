@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from rich.console import Console
 
@@ -141,6 +143,7 @@ def _look_around(stage: Stage, console: Console) -> None:
     hot = next(sim.name for sim in stage.fleet.nodes if sim.name.endswith("07"))
     lines = [
         "Look around:",
+        f"    export PATH={Path(sys.executable).parent}:$PATH",
         f"    quarantine explain {hot} {where}",
         f"    quarantine status {where}",
         f"    ls {stage.options.folder}/tickets     (what the provider gets)",
