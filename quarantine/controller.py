@@ -115,11 +115,14 @@ def _fields(decision: Decision) -> dict[str, str]:
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[str, ...]:
-    """One sentence for each policy whose questions were not answered."""
-    found = []
+    """One sentence for each reason why policies were not answered."""
+    found: dict[str, list[str]] = {}
     for name, answers in snapshot.answers.items():
         asked = (*answers.trigger.values(), *answers.recovery.values(), *answers.coverage.values())
         failed = next((answer for answer in asked if isinstance(answer, Failed)), None)
         if failed is not None:
-            found.append(f"policy {name} was not answered: {failed.detail}")
-    return tuple(found)
+            found.setdefault(failed.detail.rstrip("."), []).append(name)
+    return tuple(
+        f"{'policy' if len(names) == 1 else 'policies'} {', '.join(names)} got no answer: {detail}"
+        for detail, names in found.items()
+    )

@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 from quarantine.cli import render
-from quarantine.cli.options import Config, DatabaseUrl, Output, OutputFormat, Reason, friendly, settings
+from quarantine.cli.options import (
+    Config,
+    DatabaseUrl,
+    Exit,
+    Output,
+    OutputFormat,
+    Reason,
+    fail,
+    friendly,
+    settings,
+)
 from quarantine.core.decision import Request, RequestKind
 from quarantine.core.errors import UsageError
 
@@ -43,13 +53,17 @@ def release(
 
 def _ask(kind: RequestKind, node: str, reason: str, config: Config, database_url: DatabaseUrl, output: Output) -> None:
     from quarantine import app
+    from quarantine.ledger.absent import AbsentLedger
 
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
     if not node.strip() or len(node) > 253:
         raise UsageError("NODE must be a node's name, of at most 253 characters")
     given = settings(config, database_url)
-    with app.ledger(given) as ledger:
+    with app.reader(given) as ledger:
+        if isinstance(ledger, AbsentLedger):
+            where = f"there is no ledger at {ledger.path.absolute()}, so nobody would read it"
+            raise fail(f"{where}: ask where the controller runs, or name its --config or --database-url", Exit.NO)
         request = Request(uuid.uuid4().hex, kind, node, reason.strip(), _who(), "cli", app.CLOCK.now())
         ledger.ask(request)
     if output is Output.JSON:

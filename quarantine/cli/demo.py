@@ -42,7 +42,9 @@ def demo(
         from quarantine.sandbox.demo.main import play
         from quarantine.sandbox.demo.stage import Options
     except ModuleNotFoundError as error:
-        raise UsageError(f"the demo needs {error.name}: pip install 'quarantine[sandbox]'") from error
+        raise UsageError(
+            f"the demo needs {error.name}: run scripts/demo in the source tree, which sets it up"
+        ) from error
     options = Options(
         folder=folder,
         nodes=nodes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -45,4 +46,7 @@ def _top(
 
 def main() -> None:
     """The console script."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -55,30 +55,33 @@ def explain(
     with app.reader(given) as ledger:
         view = ledger.load()
         rows = list(ledger.decisions(node=node))
-    standing_case = view.state.open_case_of(node) is not None
-    seen = [] if standing_case else _seen(given, node, known=bool(rows))
+    seen, blind = _seen(given, node, known=bool(rows))
     if seen is None:
         raise fail(
             f"nothing is known of {node}: no decision in the ledger, and no node of the cluster is called so", Exit.NO
         )
-    render.story(node, view.state, rows, seen, output)
+    told = seen if blind is None else [f"that cannot be asked: {blind}"]
+    render.story(node, view.state, rows, told, output)
+    if blind is not None and not rows:
+        raise fail(blind, Exit.DEPENDENCY)  # nothing was said of the node at all
 
 
-def _seen(given: Settings, name: str, *, known: bool) -> list[str] | None:
-    """What the policies see now; None: there is no such node. The trail is told even where nothing can be asked."""
+def _seen(given: Settings, name: str, *, known: bool) -> tuple[list[str] | None, QuarantineError | None]:
+    """What the policies see now (None: there is no such node), and why that could not be asked."""
     from quarantine import app
 
     try:
         with app.parts(given, watch=False, acts=False) as parts:
             node = parts.cluster.nodes().get(name)
             if node is None:
-                return ["it is no node of the cluster now"] if known else None
-            return what_is_seen(
+                return (["it is no node of the cluster now"] if known else None), None
+            seen = what_is_seen(
                 parts.metrics,
                 parts.rules,
                 node,
                 at=app.CLOCK.now() - given.prometheus.delay,
                 timeout=given.prometheus.timeout,
             )
+            return seen, None
     except QuarantineError as error:
-        return [f"it cannot be said, since {error}"]
+        return [], error

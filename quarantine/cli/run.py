@@ -36,7 +36,13 @@ def run(
     config: Config = None,
     database_url: DatabaseUrl = None,
     mode: ModeOption = None,
-    once: Annotated[bool, typer.Option("--once", help="One cycle, then exit: 0 if every dependency answered.")] = False,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="One cycle, then exit: 0 if every dependency answered. Takes over: a controller that runs stops.",
+        ),
+    ] = False,
 ) -> None:
     """Run the controller: observe, judge, plan and act, every cycle, until stopped."""
     from quarantine import app

@@ -78,7 +78,9 @@ def exceeded(budget: BudgetState, node: Node) -> str | None:
     broken network plugin) are no machines' faults.
     """
     if budget.recent >= budget.limit_recent:
-        return f"pool {budget.pool} lost {budget.recent} machines within an hour, and {budget.limit_recent} is the most"
+        return (
+            f"pool {budget.pool} had {budget.recent} taken out within the hour, and {budget.limit_recent} is the most"
+        )
     if node.ready is False:
         return None
     if budget.ours >= budget.limit_ours:

@@ -62,7 +62,7 @@ def summary(
     taken = [d.node or "" for d in decisions if d.kind is Kind.DECIDED and d.action is Action.QUARANTINE]
     held = sorted({str(d.held_by) for d in decisions if d.kind is Kind.HELD})
     cases = sum(1 for case in snapshot.state.cases.values() if case.open)
-    parts = [f"{bad} finding{'' if bad == 1 else 's'} on {len(snapshot.nodes)} nodes, {cases} open cases"]
+    parts = [f"{_number(bad, 'finding')} on {len(snapshot.nodes)} nodes, {_number(cases, 'open case')}"]
     if taken:
         parts.append(f"taking out {in_words(taken)}")
     if held:
@@ -78,3 +78,7 @@ def summary(
     if not decisions and len(parts) == 1:
         parts.append("nothing to do")
     return "; ".join(parts)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

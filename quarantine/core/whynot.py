@@ -81,9 +81,14 @@ def _lasting(question: Question, seen: Mapping[Device, Seen]) -> str:
     if have < least:
         return f"{text}, where {full} samples are expected and {least} are the least that prove anything"
     wanted = format_share(1 - trigger.tolerate)
+    beyond = values["now"] > bound if trigger.above is not None else values["now"] < bound
     if over < (1 - trigger.tolerate) * have - 1e-9:
-        return f"{text}, and {wanted} of them must be"
-    return f"{text}, but {format_number(values['now'])} {unit} now"
+        text += f", and {wanted} of them must be"
+    elif beyond:
+        text += ": that is bad, unless its exporter serves its cache"
+    else:
+        text += f", but {format_number(values['now'])} {unit} now"
+    return text
 
 
 def _nothing(question: Question, seen: Mapping[Device, Seen]) -> str:
@@ -128,7 +133,9 @@ def _events(question: Question, seen: Mapping[Device, Seen]) -> str:
     if top is not None and values.get("now", 0) >= top:
         return f"policy {question.policy.name} saw the counter of {device} full, where it counts no more: unknown"
     events = values.get("events", 0)
+    assert trigger.events is not None  # noqa: S101
+    enough = events >= trigger.events
     return (
         f"policy {question.policy.name} saw {format_number(events)} new {reading.signal.unit} of {device} within "
-        f"{window}, and {trigger.events} are needed"
+        f"{window}, and {trigger.events} {'are enough: that is bad' if enough else 'are needed'}"
     )

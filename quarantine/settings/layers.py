@@ -171,6 +171,7 @@ def from_file(path: Path, environ: Mapping[str, str]) -> Layer:
                 f"use {its_file.name}, or the variable {secret.variable}."
             )
     _place_paths(layer, path.parent, environ)
+    _place_ledger(layer, path.parent)
     return layer
 
 
@@ -189,6 +190,16 @@ def _place_paths(layer: Layer, base: Path | None, environ: Mapping[str, str]) ->
             layer.put(leaf.path, _placed(value, base, environ))
         elif isinstance(value, list | tuple):
             layer.put(leaf.path, list(_each(value, base, environ)))
+
+
+def _place_ledger(layer: Layer, base: Path) -> None:
+    """The embedded ledger is a file as well: relative to the settings, wherever a command is run."""
+    value = layer.get(("database_url",))
+    if value is None and not layer.has(("database_url_file",)):
+        value = "sqlite:///quarantine.db"
+    scheme, three, file = str(value).partition(":///") if value is not None else ("", "", "")
+    if scheme.startswith("sqlite") and three and file and not file.startswith(("/", ":", "file:")):
+        layer.put(("database_url",), f"{scheme}:///{base / file}")
 
 
 def _each(values: Sequence[Any], base: Path | None, environ: Mapping[str, str]) -> Iterator[Any]:

@@ -208,7 +208,9 @@ class Slack(Group):
 
     token: SecretStr | None = Field(default=None, description="The bot's token, `xoxb-…`.")
     token_file: Path | None = Field(default=None, description="Holds the token.")
-    channel: Text | None = Field(default=None, description="The channel's id, such as `C0123456789`, or its `#name`.")
+    channel: Text | None = Field(
+        default=None, description="The channel's id, such as `C0123456789`; its name will not do."
+    )
     base_url: Annotated[str, AfterValidator(_safe_address)] = Field(
         default="https://slack.com/api/", description="Where Slack's API is."
     )

@@ -91,6 +91,10 @@ def test_observe_mode_touches_nothing_and_says_what_it_would_have_done(cluster: 
 def test_a_person_opens_and_releases_and_what_was_there_before_stays(cluster: World) -> None:
     node = cluster.nodes[6]
     cluster.api.patch_merge("Node", node, {"spec": {"unschedulable": True}})
+    nobody = cluster.quarantine("open", node, "--reason", "too early")
+    assert nobody.exit_code == 1
+    assert "nobody would read it" in nobody.stderr
+    assert cluster.run_once().exit_code == 0
     assert cluster.quarantine("open", node, "--reason", "the provider says so").exit_code == 0
     assert cluster.untouched() is False, "only the cordon that was there"
     assert cluster.taints(node) == [] or all(t["key"] != "quarantine.gpu/suspect" for t in cluster.taints(node))
@@ -131,6 +135,7 @@ def test_explain_tells_the_story_with_its_evidence(cluster: World) -> None:
     assert f"nothing is held against {calm}" in left.stdout
     assert "policy gpu-hot saw nothing above 78 °C within 5m" in left.stdout
     assert "policy infiniband-link-flapping saw 0 new link failures" in left.stdout
+    assert "in 10 of 10 samples within 5m" in told.stdout or "that is bad" in told.stdout
     unknown = cluster.quarantine("explain", "no-such-node")
     assert unknown.exit_code == 1
     assert "nothing is known of no-such-node" in unknown.stderr

@@ -127,8 +127,30 @@ def test_which_file_is_read(tmp_path: Path, file: Path) -> None:
 
 
 def test_an_empty_file_and_empty_groups_are_defaults(file: Path) -> None:
-    assert load(write(file, ""), {}, EMPTY) == Settings()
-    assert load(write(file, "prometheus:\nslack: {}\nkubernetes:\n  context:\n"), {}, EMPTY) == Settings()
+    beside = Settings(database_url=f"sqlite:///{file.parent / 'quarantine.db'}")
+    assert load(write(file, ""), {}, EMPTY) == beside
+    assert load(write(file, "prometheus:\nslack: {}\nkubernetes:\n  context:\n"), {}, EMPTY) == beside
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("database_url: sqlite:///led/ger.db\n", "sqlite:///{folder}/led/ger.db"),
+        ("database_url: sqlite:////srv/ledger.db\n", "sqlite:////srv/ledger.db"),
+        ("database_url: postgresql://u@db/q\n", "postgresql://u@db/q"),
+        ("mode: observe\n", "sqlite:///{folder}/quarantine.db"),
+    ],
+)
+def test_an_embedded_ledger_is_relative_to_its_settings(file: Path, text: str, expected: str) -> None:
+    settings = load(write(file, text), {}, EMPTY)
+    assert settings.database_url.get_secret_value() == expected.format(folder=file.parent)
+
+
+def test_a_ledger_of_the_environment_or_the_command_line_is_as_given(file: Path) -> None:
+    environ = {"QUARANTINE_DATABASE_URL": "sqlite:///here.db"}
+    assert load(write(file, ""), {}, environ).database_url.get_secret_value() == "sqlite:///here.db"
+    given = load(write(file, ""), {"database_url": "sqlite:///there.db"}, environ)
+    assert given.database_url.get_secret_value() == "sqlite:///there.db"
 
 
 def test_the_models_read_no_environment_by_themselves() -> None:

@@ -126,7 +126,7 @@ def _find(kubeconfig: Path | None, environ: Mapping[str, str]) -> str:
     if not any(Path(p).expanduser().is_file() for p in paths if p):
         raise UsageError(
             f"There is no kubeconfig at {named} ({source}), and no pod's service account; "
-            "name one with --kubeconfig or KUBECONFIG."
+            "set kubernetes.kubeconfig, or KUBECONFIG."
         )
     return named
 

@@ -115,6 +115,8 @@ def set_up(options: Options) -> Iterator[Stage]:
             "tickets": {"kind": "directory", "directory": str(folder / "tickets")},
             "log": {"format": "console"},
         }
+        if options.database_url is None:
+            settings["database_url"] = database_url  # any other may hold a password, which no file should
         config = folder / "quarantine.yaml"
         config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         yield Stage(
