@@ -36,7 +36,7 @@ ensure_venv() {
         python=$(find_python)
         rm -rf .venv
         "$python" -m venv .venv 2>/dev/null || {
-            as_root apt-get install -y -qq python3-venv >/dev/null 2>&1 && rm -rf .venv && "$python" -m venv .venv
+            apt_retry as_root apt-get install -y -qq --no-install-recommends python3-venv >/dev/null && rm -rf .venv && "$python" -m venv .venv
         } || die "$python cannot make a virtual environment: install its venv module (apt-get install python3-venv)."
     fi
     say "Setting up .venv from $lock (a minute or two the first time) …"

@@ -21,8 +21,8 @@ _INTRODUCTION = """\
 
 A setting comes from the command line, else from the environment, else from a file, else it has its default. The file
 is YAML: what `--config` names, else what `QUARANTINE_CONFIG` names, else `quarantine.yaml` where the command is run, if
-there is one. A relative path in the file, an embedded ledger's too, is relative to the file. A duration is a number with its unit: `500ms`, `30s`,
-`5m`, `1h30m`.
+there is one. A relative path in the file, an embedded ledger's too, is relative to the file. A duration is a number
+with its unit: `500ms`, `30s`, `5m`, `1h30m`.
 
 A name that does not exist is refused, in the file and among the variables that begin with `QUARANTINE_` (those that
 begin with `QUARANTINE_TEST_` or `QUARANTINE_SANDBOX_` are left alone). An empty variable counts as not set.

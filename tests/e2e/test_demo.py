@@ -60,6 +60,8 @@ def test_the_demo_on_a_given_api_server_removes_what_it_made(tmp_path: Path) -> 
     [left] = api.list("Node")
     assert left == before, "another's node is not touched"
     assert api.list("Pod") == []
+    names = {item["metadata"]["name"] for item in api.list("Namespace")}
+    assert not any("demo" in name or name in {"training", "inference"} for name in names), names
     assert api.list("Lease") == []
 
 

@@ -129,11 +129,17 @@ def test_a_log_that_cannot_be_written_does_not_stop_it(cluster: World, stderr: s
 def test_prometheus_goes_and_comes_back(cluster: World) -> None:
     """The process goes on by itself; nothing is done in between."""
     log = cluster.folder / "run.log"
-    broken = {"url": "http://127.0.0.1:1", "timeout": "1s"}
-    cluster.write_settings(cycle={"interval": "1s", "deadline": "15s", "coverage_interval": "1m"}, prometheus=broken)
+    slow = {"url": cluster.prometheus.url, "timeout": "1s"}
+    cluster.write_settings(cycle={"interval": "1s", "deadline": "15s", "coverage_interval": "1m"}, prometheus=slow)
     cluster.heat(cluster.nodes[4])
-    with running(cluster) as process:
-        until(lambda: said(log, "blind in"), "it says that it is blind")
-        assert process.poll() is None
-    assert cluster.untouched()
+    cluster.prometheus.pause()
+    try:
+        with running(cluster) as process:
+            until(lambda: said(log, "blind in"), "it says that it is blind")
+            assert process.poll() is None
+            assert cluster.untouched()
+            cluster.prometheus.resume()
+            until(lambda: cluster.marked() == [cluster.nodes[4]], "it sees again, and acts")
+    finally:
+        cluster.prometheus.resume()
     assert not said(log, "Traceback")

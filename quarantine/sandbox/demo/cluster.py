@@ -13,6 +13,7 @@ from quarantine.core.errors import ClusterUnavailable
 from quarantine.sandbox.fleet import Fleet
 
 OWNED_BY = "quarantine-demo"
+_NAMESPACES = ("training", "inference")
 _BEAT_S = 10.0  # a node whose lease is not renewed for 40 s is taken for dead by a real cluster's controllers
 
 
@@ -37,8 +38,8 @@ class DemoCluster:
     def create(self, fleet: Fleet) -> None:
         """Make everything. Raises ClusterUnavailable where the server refuses or does not answer."""
         try:
-            for namespace in ("training", "inference"):
-                self._namespace(namespace)
+            for namespace in _NAMESPACES:
+                self._namespace(self._own(namespace))
             for sim in fleet.nodes:
                 self._node(sim.kubernetes(images=not self._real))
             for pod in fleet.pods():
@@ -67,8 +68,11 @@ class DemoCluster:
             self._beat.join(_BEAT_S)
         selector = {"label_selector": f"{OWNED_BY}={self._run}", "_request_timeout": 10}
         with contextlib.suppress(Exception):
-            for namespace in ("training", "inference"):
-                self._core.delete_collection_namespaced_pod(namespace, grace_period_seconds=0, **selector)
+            for namespace in _NAMESPACES:
+                self._core.delete_collection_namespaced_pod(self._own(namespace), grace_period_seconds=0, **selector)
+        for namespace in _NAMESPACES if self._real else ():
+            with contextlib.suppress(Exception):
+                self._core.delete_namespace(self._own(namespace), _request_timeout=10)
         for name in self._names:
             with contextlib.suppress(Exception):
                 self._core.delete_node(name, _request_timeout=10)
@@ -76,6 +80,10 @@ class DemoCluster:
                 with contextlib.suppress(Exception):
                     self._leases.delete_namespaced_lease(name, "kube-node-lease", _request_timeout=10)
         self._client.close()  # type: ignore[no-untyped-call]
+
+    def _own(self, namespace: str) -> str:
+        """On a cluster of somebody's, the namespaces are ours alone: theirs may well be called `training` too."""
+        return f"{OWNED_BY}-{self._run}-{namespace}" if self._real else namespace
 
     def _namespace(self, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {OWNED_BY: self._run}}}
@@ -97,7 +105,8 @@ class DemoCluster:
         if self._real:
             # No job of that name exists there, and the garbage collector would take the pods away.
             body["metadata"].pop("ownerReferences", None)
-        namespace, name, status = body["metadata"]["namespace"], body["metadata"]["name"], body.pop("status", None)
+        body["metadata"]["namespace"] = namespace = self._own(body["metadata"]["namespace"])
+        name, status = body["metadata"]["name"], body.pop("status", None)
         self._core.create_namespaced_pod(namespace, body, _preload_content=False, _request_timeout=10)
         if status is not None:
             patch = {"status": status}

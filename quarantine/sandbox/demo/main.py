@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,8 @@ _TICK_S = 0.4
 
 def play(options: Options, console: Console) -> bool:
     """The whole demo; True where the outcome is exactly right. Raises QuarantineError where it cannot be played."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _unwind)  # whatever was made on a cluster or in a temporary folder is taken away
     console.print(f"Setting up {options.nodes} nodes × 8 GPUs, their exporters and a real Prometheus …")
     with set_up(options) as stage:
         console.print(f"Prometheus is at {stage.prometheus.url}, and everything is written to {options.folder}/.")
@@ -42,6 +45,10 @@ def play(options: Options, console: Console) -> bool:
         _look_around(stage, console)
         console.print(outcome.last_line, highlight=False, markup=False)
         return outcome.right
+
+
+def _unwind(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 class _Player:
@@ -139,7 +146,9 @@ def _pause() -> None:
 
 
 def _look_around(stage: Stage, console: Console) -> None:
-    where = f"--database-url {stage.database_url}" if stage.options.database_url is None else f"--config {stage.config}"
+    where = f"--database-url {stage.database_url}"
+    if stage.options.database_url is not None:  # it may hold a password, and the cluster has a name of its own there
+        where = f"--config {stage.config} --database-url YOUR_URL"
     hot = next(sim.name for sim in stage.fleet.nodes if sim.name.endswith("07"))
     lines = [
         "Look around:",

@@ -173,7 +173,7 @@ def _left_alone(
     taken = any(d.kind is Kind.DECIDED and d.action is Action.QUARANTINE for d in of_node)
     held = tuple(dict.fromkeys(d.reason for d in of_node if d.kind is Kind.HELD))
     why = held or tuple(_seen(stage, scene, asked_at[scene.title]))
-    return LeftAlone(scene, why, right=not taken and scene.node not in touched and bool(why))
+    return LeftAlone(scene, why, right=not taken and scene.node not in touched and any(scene.shows in w for w in why))
 
 
 def _seen(stage: Stage, scene: Scene, at: datetime) -> list[str]:

@@ -31,6 +31,7 @@ class Scene:
     ask_s: float = 0.0
     about: Device | None = field(default=None)
     judged_by: str = "gpu-hot"  # the policy that a decoy might have misled
+    shows: str = ""  # what the explanation of a decoy must say: that it was there to be mistaken, and why it was not
 
 
 def scenes(prefix: str, uuids: dict[tuple[str, int], str], window_s: float) -> tuple[Scene, ...]:
@@ -68,9 +69,30 @@ def scenes(prefix: str, uuids: dict[tuple[str, int], str], window_s: float) -> t
             "GPU 1",
             short + window_s * 0.3,
             gpu(dies, 1),
+            shows="nothing fresh since",
         ),
-        Scene(blank, "GPU 6 reports 9223372036854775794", 3, Sentinel(blank, 6), None, "GPU 6", 8, gpu(blank, 6)),
-        Scene(spike, "GPU 0 touches 79 °C for one sample", 5, Spike(spike, 0, 79), None, "GPU 0", 6, gpu(spike, 0)),
+        Scene(
+            blank,
+            "GPU 6 reports 9223372036854775794",
+            3,
+            Sentinel(blank, 6),
+            None,
+            "GPU 6",
+            8,
+            gpu(blank, 6),
+            shows="no measurement",
+        ),
+        Scene(
+            spike,
+            "GPU 0 touches 79 °C for one sample",
+            5,
+            Spike(spike, 0, 79),
+            None,
+            "GPU 0",
+            6,
+            gpu(spike, 0),
+            shows="79 °C",
+        ),
         Scene(
             spare,
             "spare port mlx5_8/1 that was never up",
@@ -81,6 +103,15 @@ def scenes(prefix: str, uuids: dict[tuple[str, int], str], window_s: float) -> t
             10,
             Device(DeviceKind.IB_PORT, "mlx5_8/1"),
             "infiniband-link-flapping",
+            shows="saw 0 new link failures of InfiniBand port mlx5_8/1",
         ),
-        Scene(ghost, "an exporter whose node no cluster knows, at 84 °C", 0, GhostNode(ghost), None, "GPU", 0),
+        Scene(
+            ghost,
+            "an exporter whose node no cluster knows, at 84 °C",
+            0,
+            GhostNode(ghost),
+            None,
+            "GPU",
+            shows="no node of this cluster",
+        ),
     )

@@ -71,6 +71,6 @@ def test_two_thousand_nodes(scripted: Scripted, to_scripted: Callable[..., KubeC
     tracemalloc.stop()
 
     print(f"{COUNT} nodes of {size:.0f} B: {took:.2f} s; {kept / SAMPLE:.0f} B kept of each")
-    assert took < 20
+    assert took < 90  # 3 to 7 s; a loaded machine takes many times that
     assert kept / SAMPLE < size / 4
     assert len({id(key) for node in nodes.values() for key in node.labels}) == len(LABELS) + 1  # each held once

@@ -27,7 +27,15 @@ def test_it_stops_at_once_with_open_watches_and_hanging_requests() -> None:
         answer = requests.get(server.url + path, headers=headers, timeout=20)
         outcomes.append(f"{path} {answer.status_code}")
 
-    api.fault = lambda _method, path: Fault(hang=60) if path == "/api/v1/pods" else None
+    hangs = threading.Event()
+
+    def hang(_method: str, path: str) -> Fault | None:
+        if path != "/api/v1/pods":
+            return None
+        hangs.set()
+        return Fault(hang=60)
+
+    api.fault = hang
     with serve(api) as server:
         session = requests.Session()
         session.get(f"{server.url}/livez", timeout=5)  # a connection that is kept alive
@@ -38,6 +46,7 @@ def test_it_stops_at_once_with_open_watches_and_hanging_requests() -> None:
         for thread in threads:
             thread.start()
         wait_for(lambda: sum(request.path == NODES for request in api.requests) == 2)
+        assert hangs.wait(20)
         started = monotonic()
     assert monotonic() - started < 2  # a fifth of a second where the machine is not busy
     for thread in threads:
