@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -50,3 +52,15 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        _let_go(sys.stdout, sys.stderr)
+
+
+def _let_go(*streams: TextIO) -> None:
+    """What cannot be written any more must not turn the exit code into the interpreter's own (120)."""
+    for stream in streams:
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

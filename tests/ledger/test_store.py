@@ -13,9 +13,11 @@ from sqlalchemy.exc import OperationalError
 from quarantine.core.case import Effect, HeldBy, Phase
 from quarantine.core.decision import Request, RequestKind, State
 from quarantine.core.errors import LedgerUnavailable, UsageError
+from quarantine.core.marks import shorten
 from quarantine.core.state import fold
 from quarantine.ledger import trail
 from quarantine.ledger.engine import make_engine, reading
+from quarantine.ledger.inbox import LONGEST_REASON
 from quarantine.ledger.schema import decisions, policy_versions
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
@@ -133,7 +135,7 @@ def test_garbage_text_blocks_nothing_and_comes_back(ledger: SqlLedger) -> None:
     """One garbage label must not block the ledger: NUL, lone surrogates, and megabytes."""
     asked = Request(GARBAGE, RequestKind.OPEN, GARBAGE, GARBAGE, GARBAGE, GARBAGE, NOW)
     ledger.ask(asked)
-    assert ledger.load().requests == (asked,)
+    assert ledger.load().requests == (replace(asked, reason=shorten(GARBAGE, LONGEST_REASON)),)
     odd = replace(
         quarantined(1),
         node=GARBAGE,
