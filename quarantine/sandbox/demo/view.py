@@ -89,8 +89,8 @@ class View:
 
     def _findings(self) -> RenderableType:
         table = Table(box=None, pad_edge=False)
-        for title in ("node", "case", "phase", "finding"):
-            table.add_column(title, overflow="ellipsis", no_wrap=True)
+        for title, width in (("node", 12), ("case", 12), ("phase", 11), ("finding", None)):
+            table.add_column(title, overflow="ellipsis", no_wrap=True, min_width=width)
         for case in self._cases:
             found = "; ".join(f"{f.device}: {f.evidence.threshold}" for f in case.findings)
             table.add_row(*(escape(str(cell)) for cell in (case.node, case.id, case.phase, found)))
