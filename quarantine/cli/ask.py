@@ -20,11 +20,10 @@ from quarantine.cli.options import (
     friendly,
     settings,
 )
-from quarantine.core.decision import Request, RequestKind
+from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
 from quarantine.core.errors import UsageError
 
 Node = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
-LONGEST_REASON = 2000
 
 
 @friendly

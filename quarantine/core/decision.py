@@ -120,6 +120,9 @@ class State:
         return next((c for c in self.cases.values() if c.node == node and c.open), None)
 
 
+LONGEST_REASON = 2000  # characters of a person's reason: it is read in tickets, in Slack and in the log
+
+
 class RequestKind(StrEnum):
     """What a person may ask."""
 

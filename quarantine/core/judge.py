@@ -64,7 +64,7 @@ def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory:
         node = directory.node(reading.source.node, sample.labels)
         if isinstance(node, Unmatched):
             strays.setdefault((node.said, device), Stray(policy, node.said, node, device, evidence))
-        elif _selected(policy, node):
+        elif selects(policy.spec.node_selector, node):
             bad.setdefault((node.name, device), Offence(policy, node, device, evidence))
     good = _good(policy, threshold, answers, by_key, directory)
     return Judgement(
@@ -98,10 +98,6 @@ def _failure(answers: Mapping[str, Answer]) -> Failed | None:
     return next((answer for answer in answers.values() if isinstance(answer, Failed)), None)
 
 
-def _selected(policy: LoadedPolicy, node: Node) -> bool:
-    return selects(policy.spec.node_selector, node)
-
-
 def selects(selector: Mapping[str, str], node: Node) -> bool:
     """Whether a node has all the labels of a selector."""
     return all(node.labels.get(key) == value for key, value in selector.items())
@@ -131,7 +127,7 @@ def _covered(
     seen: dict[str, int] = {}
     for reading, sample in _samples(answers.coverage, by_key):
         node = directory.node(reading.source.node, sample.labels)
-        if isinstance(node, Node) and _selected(policy, node):
+        if isinstance(node, Node) and selects(policy.spec.node_selector, node):
             seen[node.name] = max(seen.get(node.name, 0), int(sample.value))
     return seen
 

@@ -7,14 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from quarantine.core.decision import Request, RequestKind
+from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
 from quarantine.core.marks import shorten
 from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import requests
 from quarantine.ledger.text import SENTENCE, fit, unescape
 from quarantine.ledger.upsert import insert_into
-
-LONGEST_REASON = 2000  # characters; it is read in tickets, in Slack and in the log
 
 
 def ask(connection: Connection, cluster: str, request: Request) -> None:

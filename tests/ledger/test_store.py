@@ -11,13 +11,12 @@ from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 
 from quarantine.core.case import Effect, HeldBy, Phase
-from quarantine.core.decision import Request, RequestKind, State
+from quarantine.core.decision import LONGEST_REASON, Request, RequestKind, State
 from quarantine.core.errors import LedgerUnavailable, UsageError
 from quarantine.core.marks import shorten
 from quarantine.core.state import fold
 from quarantine.ledger import trail
 from quarantine.ledger.engine import make_engine, reading
-from quarantine.ledger.inbox import LONGEST_REASON
 from quarantine.ledger.schema import decisions, policy_versions
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound

@@ -25,7 +25,6 @@ from quarantine.core.errors import UsageError
 from quarantine.core.model import Answer, Failed, FailureKind, Samples
 
 _log = logging.getLogger(__name__)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class PrometheusMetrics:
