@@ -24,6 +24,7 @@ class Evidence:
     labels: Mapping[str, str] = field(default_factory=dict)  # of the source series
     covered: int | None = None  # devices that the policy could see when it judged
     offenders: int | None = None  # devices it found bad in the same answer
+    others: Mapping[str, float] = field(default_factory=dict)  # what other exporters' readings say of the device, now
     note: str = ""
 
 
@@ -60,6 +61,12 @@ class HeldBy(StrEnum):
     FOREIGN_MARK = "foreign-mark"  # our taint with a case that has ended
     SIGHT = "sight"  # so much is gone at once that what is seen of the cluster is not believed
     GONE = "gone"  # the node is not listed; it may be back
+    GRACE = "grace"  # the machine or its driver started a moment ago
+    MAINTENANCE = "maintenance"  # planned work is under way on the node
+    ESCALATION = "escalation"  # not found often enough yet
+    SETTLING = "settling"  # so new that others may join it
+    CORRELATED = "correlated"  # machines that share something fail together: that is the suspect
+    TELLS_ONLY = "tells-only"  # the policy takes no machine out
     OVERDUE = "overdue"  # a phase has lasted longer than its deadline, and only a person can end it
 
 
@@ -99,6 +106,7 @@ class Finding:
     since: datetime
     verdict: Verdict
     evidence: Evidence
+    earlier: tuple[datetime, ...] = ()  # when it began before, each time ended by a recovery; of the last 28 days
 
     @property
     def key(self) -> tuple[str, Device]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quarantine.core.model import DeviceKind
-from quarantine.core.policy import PolicySpec, Recovery, Trigger
+from quarantine.core.policy import PolicySpec
 from quarantine.core.signal import SignalSpec
+from quarantine.core.trigger import Recovery, Trigger
 from quarantine.core.units import format_duration, format_number
 
 
 def contradictions(name: str, spec: PolicySpec, signals: Mapping[str, SignalSpec]) -> list[tuple[tuple[str, ...], str]]:
     """What is wrong with a policy beyond its shape: `(where in the document, sentence)`."""
     found: list[tuple[tuple[str, ...], str]] = []
-    signal = signals.get(spec.signal)
+    signal = spec.query.as_signal(name) if spec.query is not None else signals.get(spec.signal or "")
     trigger, recovery = spec.trigger, spec.recovery
     if signal is None:
         known = ", ".join(sorted(signals)) or "none"
@@ -32,6 +33,8 @@ def contradictions(name: str, spec: PolicySpec, signals: Mapping[str, SignalSpec
                 f"a new value every {format_duration(signal.interval)}; at least twice that is needed",
             )
         )
+    if recovery is None:
+        return found
     found += [(("spec", "recovery"), f"policy {name}: {text}") for text in _recovery(trigger, recovery)]
     load = signals.get(recovery.load.signal)
     if load is None:

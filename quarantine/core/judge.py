@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from quarantine.core.case import Evidence
 from quarantine.core.identity import Directory, Unmatched, device_of
 from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample
-from quarantine.core.policy import LoadedPolicy, Rules, threshold_text
+from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import Reading, readings_of
+from quarantine.core.trigger import threshold_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Judgement:
 
 def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory: Directory) -> Judgement:
     """The verdicts of one policy. A failed answer of one source leaves the others' findings standing."""
-    unit = rules.signals[policy.spec.signal].unit
-    threshold = threshold_text(policy.spec, unit)
+    signal = rules.signal_of(policy)
+    threshold = threshold_text(policy.spec.trigger, signal.unit)
     by_key = {reading.key: reading for reading in readings_of(policy, rules)}
     seen = _covered(policy, answers, by_key, directory)
     covered = None if seen is None else sum(seen.values())
@@ -75,7 +76,7 @@ def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory:
         contradictory=tuple(bad[key] for key in good if key in bad),
         failed=_failure(answers.trigger),
         covered=covered,
-        crowded=_crowded(rules.signals[policy.spec.signal].device, seen or {}, directory),
+        crowded=_crowded(signal.device, seen or {}, directory),
     )
 
 
@@ -139,7 +140,7 @@ def _evidence(policy: LoadedPolicy, reading: Reading, sample: Sample, threshold:
         unit=reading.signal.unit,
         threshold=threshold,
         at=sample.at,
-        signal=policy.spec.signal,
+        signal=policy.measures,
         source=reading.key,
         labels=dict(sample.labels),
         covered=covered,

@@ -46,11 +46,14 @@ class DeviceKind(StrEnum):
     NODE = "node"
     GPU = "gpu"
     IB_PORT = "ib_port"
+    NVLINK = "nvlink"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
-    """A device of a node: a GPU by UUID (an index moves), an InfiniBand port as `mlx5_0/1`, the node as no name."""
+    """A device of a node, by a name that stays: a GPU's UUID (an index moves), an NVLink as `GPU-…/7`, an InfiniBand
+    port as `mlx5_0/1`, the node as no name.
+    """
 
     kind: DeviceKind
     name: str
@@ -60,6 +63,9 @@ class Device:
         match self.kind:
             case DeviceKind.GPU:
                 return f"GPU {self.index} ({self.name})" if self.index else self.name
+            case DeviceKind.NVLINK:
+                gpu, _, link = self.name.rpartition("/")
+                return f"NVLink {link} of GPU {self.index} ({gpu})" if self.index else f"NVLink {link} of {gpu}"
             case DeviceKind.IB_PORT:
                 return f"InfiniBand port {self.name}"
             case DeviceKind.NODE:
@@ -155,11 +161,14 @@ Answer = Samples | Failed
 class PolicyAnswers:
     """What Prometheus said for one policy: one answer for each source of its signal (an exporter's metric).
 
-    `recovery` is asked only about machines with an open case, `coverage` at a slow pace; each maps the source's key,
-    and `coverage_at` is when the oldest of the coverage answers was taken.
+    `recovery` is asked only about machines with an open case, `coverage` at a slow pace (in each cycle for a trigger
+    of absence, which is judged by it); each maps the source's key, and `coverage_at` is when the oldest of the coverage
+    answers was taken. `others` is what the readings of other exporters say now of the devices found bad, by their
+    keys: during a roll-out two exporters see the same device, and people are shown where they disagree.
     """
 
     trigger: Mapping[str, Answer]
     recovery: Mapping[str, Answer]
     coverage: Mapping[str, Answer]
     coverage_at: datetime | None = None
+    others: Mapping[str, Answer] = field(default_factory=dict)

@@ -7,79 +7,51 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Self
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, model_validator
 
+from quarantine.core.defaults import Defaults
 from quarantine.core.document import Metadata, Model, Name, Text
 from quarantine.core.fleet import Fleet, FleetSpec
-from quarantine.core.model import Mode, Severity
-from quarantine.core.signal import Signal, SignalSpec
-from quarantine.core.units import Count, Duration, Number, Share, format_duration, format_number, format_share
+from quarantine.core.model import DeviceKind, Mode, Severity
+from quarantine.core.response import Breaker, Correlation, Escalation, Grace, Response
+from quarantine.core.signal import DeviceLabel, NodeLabel, Plausible, Signal, SignalSpec, Source
+from quarantine.core.trigger import Recovery, Trigger
+from quarantine.core.units import Duration, Number
+
+OWN_QUERY = "query"  # the exporter that a policy's own PromQL is said to come from
 
 
-class Trigger(Model):
-    """What is bad. One of `above`, `below` (a gauge, for a time) or `events` (a counter, within a time)."""
+class OwnQuery(Model):
+    """Free PromQL in place of a signal, for what no other policy asks."""
 
-    above: Number | None = None
-    below: Number | None = None
-    lasting: Duration | None = Field(default=None, alias="for", description="How long it must last (above, below).")
-    tolerate: Share = Field(default=0.1, description="The share of samples in that time that may be otherwise.")
-    coverage: Share = Field(default=0.8, description="The share of expected samples that must be there at all.")
-    events: Count | None = Field(default=None, description="At least so many new events.")
-    within: Duration | None = Field(default=None, description="The time in which they happen (events).")
+    expr: str = Field(description="PromQL for an instant vector; every selector inside a range function.")
+    unit: Text = Field(description="Shown with every value.")
+    device: DeviceKind = Field(description="What each of its series is about.")
+    type: Literal["gauge", "counter"] = "gauge"
+    plausible: Plausible
+    saturates: Number | None = Field(default=None, description="As in a signal.")
+    interval: Duration = Field(description="How often a new value can be expected; twice this is fresh.")
+    node: NodeLabel
+    labels: DeviceLabel | None = Field(default=None, description="Which labels name the device.")
+    gate: str | None = Field(default=None, description="As in a signal's source.")
 
     @model_validator(mode="after")
-    def _shape(self) -> Self:
-        given = [n for n in ("above", "below", "events") if getattr(self, n) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give exactly one of above, below and events (given: {', '.join(given) or 'none'})")
-        if given == ["events"]:
-            if self.within is None or self.lasting is not None:
-                raise ValueError("events need within, and no for")
-        elif self.lasting is None or self.within is not None:
-            raise ValueError(f"{given[0]} needs for, and no within")
-        if self.tolerate > 0.5:
-            raise ValueError(
-                f"tolerate {format_share(self.tolerate)} is more than half: the rule would mean its opposite"
-            )
+    def _sound(self) -> Self:
+        self.as_signal("a policy's own query")
         return self
 
-    @property
-    def window(self) -> timedelta:
-        """How far back the trigger looks."""
-        window = self.within or self.lasting
-        assert window is not None  # noqa: S101  (the validator saw to it)
-        return window
-
-
-class Load(Model):
-    """Real work during recovery: an idle machine proves nothing (invariant 2)."""
-
-    signal: Name
-    above: Number = Field(description="The average that this signal must exceed over the whole time.")
-
-
-class Recovery(Model):
-    """What is good again: positive evidence under load, never the absence of a finding."""
-
-    below: Number | None = None
-    above: Number | None = None
-    lasting: Duration = Field(alias="for")
-    coverage: Share = 0.9
-    load: Load
-
-
-class Breaker(Model):
-    """How much of what it covers a policy may find bad before it is the policy that is suspect (invariant 6)."""
-
-    max_share: Share = Field(default=0.1)
-
-
-class Response(Model):
-    """What is done about a bad verdict, in enforce mode."""
-
-    cordon: StrictBool = True
-    ticket: Literal["none", "report"] = "none"
-    notify: StrictBool = True
+    def as_signal(self, description: str) -> SignalSpec:
+        """The signal that it stands for, with one source."""
+        return SignalSpec(
+            description=description,
+            unit=self.unit,
+            device=self.device,
+            type=self.type,
+            plausible=self.plausible,
+            saturates=self.saturates,
+            interval=self.interval,
+            sources=(Source(exporter=OWN_QUERY, expr=self.expr, node=self.node, device=self.labels, gate=self.gate),),
+        )
 
 
 class PolicySpec(Model):
@@ -90,11 +62,25 @@ class PolicySpec(Model):
     severity: Severity
     mode: Mode = Mode.OBSERVE
     node_selector: dict[str, str] = Field(default_factory=dict, description="Only nodes with these labels.")
-    signal: Name
+    signal: Name | None = Field(default=None, description="What is judged; or give a query of your own.")
+    query: OwnQuery | None = Field(default=None, description="PromQL in place of a signal.")
     trigger: Trigger
-    recovery: Recovery
+    grace: Grace = Grace()
+    recovery: Recovery | None = Field(
+        default=None, description="Left out, no measurement clears a finding: a remedy or a person does."
+    )
+    escalation: Escalation | None = Field(default=None, description="Acts only on the nth finding within a time.")
     breaker: Breaker = Breaker()
+    correlation: Correlation | None = Field(
+        default=None, description="Held where machines that share something fail together: that is the suspect."
+    )
     response: Response = Response()
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.signal is None) == (self.query is None):
+            raise ValueError("give either signal or query")
+        return self
 
 
 class Policy(Model):
@@ -106,8 +92,13 @@ class Policy(Model):
     spec: PolicySpec
 
 
-Document = Signal | Policy | Fleet
-KINDS: Mapping[str, type[Signal] | type[Policy] | type[Fleet]] = {"Signal": Signal, "Policy": Policy, "Fleet": Fleet}
+Document = Signal | Policy | Fleet | Defaults
+KINDS: Mapping[str, type[Signal] | type[Policy] | type[Fleet] | type[Defaults]] = {
+    "Signal": Signal,
+    "Policy": Policy,
+    "Fleet": Fleet,
+    "Defaults": Defaults,
+}
 
 
 # --- What is loaded ---------------------------------------------------------------------------------------------------
@@ -119,10 +110,15 @@ class LoadedPolicy:
 
     name: str
     spec: PolicySpec
-    hash: str  # sha256 of the document's text
-    text: str
+    hash: str  # sha256 of the text
+    text: str  # the document's, and that of the Defaults where there are any
     revision: str | None  # git revision of the directory it came from
     place: str  # file:line
+
+    @property
+    def measures(self) -> str:
+        """What it judges, by a name that outlives the policy's where it is a signal."""
+        return self.spec.signal or f"{OWN_QUERY}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +135,9 @@ class Rules:
         """By name."""
         return next((p for p in self.policies if p.name == name), None)
 
-
-def threshold_text(spec: PolicySpec, unit: str) -> str:
-    """The trigger in words: `above 78 °C for 5m, 10% tolerated`."""
-    t = spec.trigger
-    if t.events is not None:
-        return f"at least {t.events} new {unit} within {format_duration(t.window)}"
-    side, bound = ("above", t.above) if t.above is not None else ("below", t.below)
-    assert bound is not None  # noqa: S101
-    return f"{side} {format_number(bound)} {unit} for {format_duration(t.window)}, {format_share(t.tolerate)} tolerated"
+    def signal_of(self, policy: LoadedPolicy) -> SignalSpec:
+        """What a policy judges: the signal it names, or its own query as one."""
+        if policy.spec.query is not None:
+            return policy.spec.query.as_signal(policy.spec.description)
+        assert policy.spec.signal is not None  # noqa: S101  (the validator saw to it)
+        return self.signals[policy.spec.signal]

@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from quarantine.core.policy import LoadedPolicy, Recovery, Trigger
+from quarantine.core.policy import LoadedPolicy
 from quarantine.core.readings import Reading, readings
 from quarantine.core.selectors import Labels, Narrow, grouping, names_node, narrowed, number, required_labels, select
+from quarantine.core.trigger import Recovery, Trigger
 from quarantine.core.units import format_duration, format_number
 
 # --- The four questions -----------------------------------------------------------------------------------------------
@@ -74,6 +75,7 @@ def good(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequenc
 
 def _healthy(policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels]) -> str:
     recovery = policy.spec.recovery
+    assert recovery is not None  # noqa: S101  (nobody asks where nothing recovers)
     only = narrowed(reading.group, devices)
     each = _series(reading, only, policy.spec.trigger, intervals=1)
     over = f"[{format_duration(recovery.lasting)}:{_step(reading)}]"

@@ -48,13 +48,18 @@ def readings(signal: SignalSpec, matchers: Mapping[str, str]) -> tuple[Reading, 
 
 def readings_of(policy: LoadedPolicy, rules: Rules) -> tuple[Reading, ...]:
     """The readings that a policy is judged by."""
-    return readings(rules.signals[policy.spec.signal], rules.fleet.matchers)
+    return readings(rules.signal_of(policy), rules.fleet.matchers)
 
 
 def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Reading | None:
-    """Where the load of a reading's devices is read: the same exporter's source of the recovery's load signal."""
-    signal = rules.signals.get(policy.spec.recovery.load.signal)
-    if signal is None:
+    """Where the load of a reading's devices is read: the recovery's load signal, by the same exporter or the one named.
+
+    None where nothing recovers, or there is no such source.
+    """
+    recovery = policy.spec.recovery
+    signal = rules.signals.get(recovery.load.signal) if recovery is not None else None
+    if recovery is None or signal is None:
         return None
-    same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == reading.source.exporter)
+    exporter = recovery.load.exporter or reading.source.exporter
+    same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == exporter)
     return next(same, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -9,6 +10,13 @@ from pydantic import Field, model_validator
 from quarantine.core.document import LabelName, Metadata, MetricName, Model, Name, Text
 from quarantine.core.model import DeviceKind
 from quarantine.core.units import Duration, Number, format_number
+
+
+class Via(Model):
+    """A mapping metric: one series for each value of `on`, which carries the node's label."""
+
+    metric: MetricName
+    on: tuple[LabelName, ...] = Field(min_length=1, description="Labels that both metrics have.")
 
 
 class NodeLabel(Model):
@@ -19,6 +27,28 @@ class NodeLabel(Model):
         default="name",
         description="`name`: the Node object's name. `address`: one of its addresses; a port after it is ignored.",
     )
+    part: str | None = Field(
+        default=None,
+        max_length=200,
+        description="A regular expression that the whole value matches; its first group is the name or the address. "
+        "A value that does not match names no node.",
+    )
+    via: Via | None = Field(
+        default=None, description="Where the series name no node: the metric that maps them to one which does."
+    )
+
+    @model_validator(mode="after")
+    def _pattern(self) -> Self:
+        if self.part is not None:
+            try:
+                groups = re.compile(self.part).groups
+            except re.error as error:
+                raise ValueError(f"part {self.part!r} is no regular expression: {error}") from None
+            if groups < 1:
+                raise ValueError(f"part {self.part!r} has no group: put the node's name into parentheses")
+        if self.via is not None and len(self.first) != 1:
+            raise ValueError("via takes exactly one label of its metric: give one in first")
+        return self
 
 
 class DeviceLabel(Model):
@@ -53,6 +83,9 @@ class Source(Model):
         description="PromQL that must have a series with the same node label, or the sample does not count: "
         "for instance that the exporter's collector succeeded.",
     )
+    model: LabelName | None = Field(
+        default=None, description="A label with the device's model, for thresholds that differ by model."
+    )
     heartbeat: MetricName | None = Field(
         default=None,
         description="A metric of the same device that always moves; standing still, the exporter serves its cache.",
@@ -62,8 +95,8 @@ class Source(Model):
     def _one(self) -> Self:
         if bool(self.metrics) == (self.expr is not None):
             raise ValueError("give either metrics or expr")
-        if self.expr is not None and (self.match or self.heartbeat):
-            raise ValueError("match and heartbeat go with metrics; write them into expr")
+        if self.expr is not None and (self.match or self.heartbeat or self.model or self.node.via):
+            raise ValueError("match, heartbeat, model and via go with metrics; write them into expr")
         return self
 
 

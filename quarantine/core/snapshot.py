@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from quarantine.core.decision import Decision, PendingEffect, Request, State
-from quarantine.core.model import Mode, Node, PolicyAnswers
+from quarantine.core.model import Answer, Mode, Node, PolicyAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Snapshot:
     state: State
     requests: tuple[Request, ...] = ()
     pending: tuple[PendingEffect, ...] = ()
+    # How long the nodes that booted lately have been up, in seconds: the answers of the fleet's uptime signal, by
+    # reading key. Empty where no policy grants a grace after boot, or the fleet has no such signal.
+    uptime: Mapping[str, Answer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

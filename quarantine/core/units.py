@@ -6,11 +6,12 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?")
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s?%")
+_THRESHOLD = re.compile(r"[a-z][a-z0-9.-]{0,62}")
 LONGEST = timedelta(days=366)
 
 
@@ -71,4 +72,23 @@ Share = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?%$", "examples": ["10%"]}),
 ]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+def _named(value: object, info: ValidationInfo) -> object:
+    """A threshold's name → its number, from the context's `thresholds` (the Defaults document's)."""
+    if not isinstance(value, str) or not _THRESHOLD.fullmatch(value):
+        return value
+    known = (info.context or {}).get("thresholds", {})
+    if value not in known:
+        names = ", ".join(sorted(known)) or "none: a Defaults document names them"
+        raise ValueError(f"no threshold is called {value!r} (known: {names})")
+    return known[value]
+
+
+Bound = Annotated[
+    float,
+    BeforeValidator(_named),
+    Field(strict=True, allow_inf_nan=False),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^[a-z][a-z0-9.-]*$"}]}),
+]
 Count = Annotated[int, Field(strict=True, ge=1)]

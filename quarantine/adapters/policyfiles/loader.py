@@ -194,16 +194,24 @@ def _sound_policies(read: _Read, sound: Mapping[str, SignalSpec]) -> tuple[Loade
                 meant = closest(missing, list(signals)) if missing else None
                 found.append(fault_at(document, path, sentence, f"did you mean {meant}?" if meant else ""))
         read.faults += found
-        if not found and {model.spec.signal, model.spec.recovery.load.signal} <= sound.keys():
+        if not found and _named(model) <= sound.keys():
             loaded.append(_loaded(document, model, read, revisions))
     return tuple(loaded)
 
 
+def _named(policy: Policy) -> set[str]:
+    """The signals that it names."""
+    recovery = policy.spec.recovery
+    named = (policy.spec.signal, recovery.load.signal if recovery is not None else None)
+    return {name for name in named if name is not None}
+
+
 def _missing_signal(path: tuple[str, ...], policy: Policy, signals: Mapping[str, SignalSpec]) -> str | None:
     """The signal whose absence a contradiction is about."""
+    recovery = policy.spec.recovery
     asked = {
         ("spec", "signal"): policy.spec.signal,
-        ("spec", "recovery", "load", "signal"): policy.spec.recovery.load.signal,
+        ("spec", "recovery", "load", "signal"): recovery.load.signal if recovery is not None else None,
     }
     name = asked.get(path)
     return name if name is not None and name not in signals else None
