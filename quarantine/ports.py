@@ -12,6 +12,8 @@ from quarantine.core.letters import CaseReport
 from quarantine.core.marks import NodeEvent, NodePatch
 from quarantine.core.model import Answer, Node
 from quarantine.core.policy import LoadedPolicy
+from quarantine.core.rulefiles import InForce, PolicyRun, RuleFile
+from quarantine.core.series import Grid, RangeAnswer
 
 
 class Clock(Protocol):
@@ -27,6 +29,18 @@ class Metrics(Protocol):
 
     def query(self, promql: str, *, at: datetime, timeout: timedelta) -> Answer:
         """An instant query evaluated at `at`. Never raises: no answer is `Failed`. Ends within `timeout`."""
+        ...
+
+
+class RangeMetrics(Protocol):
+    """Prometheus' memory: what an expression would have answered, at each step of a stretch of time."""
+
+    def query_range(self, promql: str, grid: Grid, *, timeout: timedelta) -> RangeAnswer:
+        """What an instant query would have answered at each step of `grid`. Never raises: no answer is `Failed`.
+
+        It is cut into as many requests as the server's limits need, each of which ends within `timeout`. One that
+        fails fails them all: half a history is none. Several threads may ask at once.
+        """
         ...
 
 
@@ -83,12 +97,38 @@ class Tickets(Protocol):
 class Notifier(Protocol):
     """Slack. Raises NotifierUnavailable, NotifierRefused."""
 
-    def find(self, key: str) -> str | None:
-        """The reference of the message that carries this case id; None only where the far side says there is none."""
+    def find(self, key: str, channel: str = "") -> str | None:
+        """The reference of the message that carries this case id; None only where the far side says there is none.
+
+        `channel`: the report's. The settings' channel is looked through as well, since routes change.
+        """
         ...
 
     def post(self, report: CaseReport, ticket: str) -> str:
-        """Ask for the swap; `ticket` is its reference, or empty. Returns the message's reference."""
+        """Ask for the swap in the report's channel; `ticket` is its reference, or empty. Returns the message's."""
+        ...
+
+
+class Notices(Protocol):
+    """Where people are told what concerns no single machine. Raises as `Notifier`."""
+
+    def find(self, key: str) -> str | None:
+        """The reference of the notice with this key; None only where the far side says that there is none."""
+        ...
+
+    def tell(self, key: str, title: str, lines: Sequence[str]) -> str:
+        """Say it. The caller has looked it up before, if an earlier attempt is in doubt. Returns its reference."""
+        ...
+
+
+class Rulebook(Protocol):
+    """Where the rules come from."""
+
+    def read(self) -> InForce:
+        """What is in force now, and the same object as before where nothing changed.
+
+        Raises UsageError where no version of the rules was ever sound.
+        """
         ...
 
 
@@ -125,6 +165,14 @@ class LedgerReader(Protocol):
         """Append what a person asks; the leader's next cycle decides."""
         ...
 
+    def rule_files(self) -> tuple[RuleFile, ...]:
+        """The versions of the policy files that were accepted last."""
+        ...
+
+    def policy_runs(self) -> Mapping[str, PolicyRun]:
+        """By policy: for how many cycles its present version was judged."""
+        ...
+
     def waiting(self) -> frozenset[str]:
         """The ids of requests that no decision has answered yet; cheap enough to be asked every second."""
         ...
@@ -145,6 +193,10 @@ class Ledger(LedgerReader, Protocol):
 
         With no decisions: still the writer, and able to write.
         """
+        ...
+
+    def keep_rules(self, term: int, files: Sequence[RuleFile], runs: Mapping[str, PolicyRun]) -> None:
+        """These are the versions in force, and no others; those that are kept already stay as they are."""
         ...
 
     def attempt(self, term: int, key: str, at: datetime) -> None:

@@ -1,0 +1,1 @@
+"""The controller's own judgement over history: which machines would have been taken out, when, and why."""

@@ -1,0 +1,243 @@
+"""The controller's questions, put to a stretch of history at once; their texts are those of `core.promql`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from threading import Lock
+
+from quarantine.core import promql
+from quarantine.core.identity import device_of
+from quarantine.core.model import Device, Failed, FailureKind, Sample
+from quarantine.core.narrowing import ASKED_TOGETHER, NARROWED_AT_ONCE, devices_of, key_of, parts, too_many_gone
+from quarantine.core.policy import LoadedPolicy
+from quarantine.core.readings import Reading
+from quarantine.core.selectors import Labels
+from quarantine.core.series import Grid, RangeAnswer, Track, Tracks
+from quarantine.core.trigger import Form
+from quarantine.ports import RangeMetrics
+
+_PASSING = (FailureKind.TIMEOUT, FailureKind.UNREACHABLE, FailureKind.UNAVAILABLE)
+_NOBODY = (FailureKind.TIMEOUT, FailureKind.UNREACHABLE, FailureKind.REFUSED, FailureKind.MISCONFIGURED)
+GIVEN_UP = 4  # questions that nobody answers, before there ever was an answer; then no more are asked
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series on the steps of a piece: its step i is step `(i + shift) // stride` of its track."""
+
+    track: Track
+    query: str
+    shift: int = 0
+    stride: int = 1
+
+    def value(self, step: int) -> float | None:
+        """At a step of the piece."""
+        return self.track.value((step + self.shift) // self.stride)
+
+    def sample(self, step: int, at: datetime) -> Sample | None:
+        """As the instant query at that step would have answered."""
+        value = self.value(step)
+        return None if value is None else Sample(self.track.labels, value, at, self.query)
+
+    def turns(self) -> Iterator[int]:
+        """The steps of the piece at which it comes or goes."""
+        return self._local(self.track.turns())
+
+    def changes(self) -> Iterator[int]:
+        """The steps of the piece at which it comes, goes or has another value."""
+        return self._local(self.track.changes())
+
+    def grades(self, bounds: Sequence[float]) -> Iterator[int]:
+        """The steps of the piece at which it comes, goes, or reaches or passes one of `bounds`."""
+        yield from self.turns()
+        steps, values = self.track.steps, self.track.values
+        sides = [[(value >= bound, value > bound) for bound in bounds] for value in values]
+        yield from self._local(steps[i] for i in range(1, len(steps)) if sides[i] != sides[i - 1])
+
+    def _local(self, steps: Iterable[int]) -> Iterator[int]:
+        return (step * self.stride - self.shift for step in steps)
+
+
+Lines = tuple[Line, ...] | Failed
+
+
+@dataclass(slots=True)
+class Asker:
+    """Puts range queries, and counts them. Several threads may ask at once."""
+
+    metrics: RangeMetrics
+    timeout: timedelta
+    queries: int = 0
+    points: int = 0
+    _answered: bool = False
+    _unanswered: int = 0
+    _why: str = ""
+    _lock: Lock = field(default_factory=Lock)
+
+    def __call__(self, query: str, grid: Grid) -> RangeAnswer:
+        """One answer; what may have been a passing trouble is asked once more."""
+        answer = self._ask(query, grid)
+        if isinstance(answer, Failed) and answer.kind in _PASSING and self._answered:
+            answer = self._ask(query, grid)
+        return answer
+
+    def _ask(self, query: str, grid: Grid) -> RangeAnswer:
+        if not self._answered and self._unanswered >= GIVEN_UP:
+            return Failed(FailureKind.UNREACHABLE, self._why, query)
+        answer = self.metrics.query_range(query, grid, timeout=self.timeout)
+        with self._lock:
+            self.queries += 1
+            if isinstance(answer, Tracks):
+                self._answered = True
+                self.points += answer.points
+            elif answer.kind in _NOBODY:
+                self._unanswered += 1
+                self._why = answer.detail
+        return answer
+
+
+def trigger(ask: Asker, policy: LoadedPolicy, reading: Reading, grid: Grid) -> Lines:
+    """What is bad at each step. Superset first, exact second: subqueries over a whole fleet cost seconds a step."""
+    cheap = promql.candidates(policy, reading)
+    if cheap is None:
+        return _lines(ask, [promql.bad(policy, reading, None)], grid)
+    possible = ask(cheap, grid)
+    if isinstance(possible, Failed):
+        return possible
+    devices = devices_of((track.labels for track in possible.tracks), reading)
+    if not devices:
+        return ()
+    absent = policy.spec.trigger.form is Form.ABSENT
+    if absent and (most := _most_at_once(possible)) > ASKED_TOGETHER:
+        return Failed(FailureKind.MISCONFIGURED, too_many_gone(most, reading), cheap)
+    narrow: list[Sequence[Labels] | None] = list(parts(devices)) if absent or len(devices) <= ASKED_TOGETHER else [None]
+    found = _lines(ask, [promql.bad(policy, reading, part) for part in narrow], grid)
+    if isinstance(found, Failed):
+        return found
+    # A narrowed query may let others through, which are bad as well: once is enough.
+    once = {key_of(line.track.labels, reading): line for line in reversed(found)}
+    return _described(ask, policy, reading, tuple(reversed(once.values())), grid)
+
+
+def others(
+    ask: Asker, policy: LoadedPolicy, known: Sequence[Reading], bad: Mapping[str, Lines], grid: Grid
+) -> Mapping[str, Lines]:
+    """What the policy's other readings say of the devices found bad, by the keys of those that are asked.
+
+    To show where exporters disagree; and what is absent must be absent from every reading.
+    """
+    absent = policy.spec.trigger.form is Form.ABSENT
+    named = {reading.key: _named(bad[reading.key], reading) for reading in known}
+    found: dict[str, Lines] = {}
+    for reading in known:
+        asked_about = dict.fromkeys(
+            device
+            for other in known
+            if other.key != reading.key and (absent or other.source.exporter != reading.source.exporter)
+            for device in named[other.key]
+        )
+        devices = list(asked_about)[: None if absent else ASKED_TOGETHER]
+        some = (devices[i : i + NARROWED_AT_ONCE] for i in range(0, len(devices), NARROWED_AT_ONCE))
+        queries = [query for part in some if (query := promql.others(policy, reading, part)) is not None]
+        if queries:
+            found[reading.key] = _lines(ask, queries, grid)
+    return found
+
+
+def recovery(
+    ask: Asker, policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels], grid: Grid
+) -> Lines:
+    """Which of `devices` are good at each step of `grid`."""
+    return _lines(ask, [promql.good(policy, reading, load, part) for part in parts(devices)], grid)
+
+
+def coverage(
+    ask: Asker, policy: LoadedPolicy, known: Sequence[Reading], whole: Grid, first: int, count: int, pace: int
+) -> Mapping[str, Lines]:
+    """How many devices each reading sees of each node, at `count` steps of `whole` from `first` on.
+
+    It is asked at every `pace`-th step. Where none of the readings sees anything, each step is asked: so does the
+    controller, which wants to know when it sees again.
+    """
+    behind = first % pace
+    slow = Grid(whole.at(first - behind), pace * whole.step, (behind + count - 1) // pace + 1)
+    queries = {reading.key: promql.coverage(policy, reading) for reading in known}
+    found = {key: _lines(ask, [query], slow, shift=behind, stride=pace) for key, query in queries.items()}
+    answered = {key: lines for key, lines in found.items() if not isinstance(lines, Failed)}
+    if pace == 1 or len(answered) < len(found):
+        return found
+    seen = {step for lines in answered.values() for line in lines for step in line.track.steps}
+    for start, stop in _runs(step for step in range(slow.count) if step not in seen):
+        begin, end = max(0, start * pace - behind), min(count, stop * pace - behind)
+        for key, query in queries.items():
+            closer = _lines(ask, [query], whole.part(first + begin, end - begin), shift=-begin)
+            if isinstance(closer, Failed):
+                return {**answered, key: closer}
+            answered[key] += closer
+    return answered
+
+
+def plain(ask: Asker, query: str, grid: Grid) -> Lines:
+    """A query as it is."""
+    return _lines(ask, [query], grid)
+
+
+def _lines(ask: Asker, queries: Sequence[str], grid: Grid, *, shift: int = 0, stride: int = 1) -> Lines:
+    """The answers of all, or the first failure: half an answer is none."""
+    found: list[Line] = []
+    for query in queries:
+        answer = ask(query, grid)
+        if isinstance(answer, Failed):
+            return answer
+        found += [Line(track, query, shift, stride) for track in answer.tracks if track.steps]
+    return tuple(found)
+
+
+def _described(ask: Asker, policy: LoadedPolicy, reading: Reading, lines: tuple[Line, ...], grid: Grid) -> Lines:
+    """With the labels of the raw series as they are when the device turns bad; without them it is bad as well.
+
+    Except where the bound depends on the model: the record must not name another one's.
+    """
+    trigger = policy.spec.trigger
+    since = trigger.memory if trigger.form is Form.ABSENT else None
+    by_step: dict[int, list[Labels]] = {}
+    for line in lines:
+        by_step.setdefault(line.track.steps[0], []).append(dict(key_of(line.track.labels, reading)))
+    raw = {}
+    for step, devices in by_step.items():
+        for part in parts(devices):
+            answer = ask(promql.describe(reading, part, since), grid.part(step, 1))
+            if isinstance(answer, Failed) and trigger.models:
+                return answer
+            for track in answer.tracks if isinstance(answer, Tracks) else ():
+                raw[key_of(track.labels, reading)] = track.labels
+
+    def named(track: Track) -> Track:
+        return replace(track, labels={**raw.get(key_of(track.labels, reading), {}), **track.labels})
+
+    return tuple(replace(line, track=named(line.track)) for line in lines)
+
+
+def _named(lines: Lines, reading: Reading) -> list[Device]:
+    found = (device_of(reading, line.track.labels) for line in (lines if not isinstance(lines, Failed) else ()))
+    return [device for device in found if device is not None and device.name]
+
+
+def _most_at_once(answer: Tracks) -> int:
+    return max(Counter(step for track in answer.tracks for step in track.steps).values(), default=0)
+
+
+def _runs(steps: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring numbers as (first, one past the last)."""
+    start = stop = -1
+    for step in steps:
+        if step != stop:
+            if stop > start:
+                yield start, stop
+            start = step
+        stop = step + 1
+    if stop > start:
+        yield start, stop

@@ -1,0 +1,26 @@
+"""Moments as people write them: `2026-11-01`, `2026-11-01T12:00:00Z`, `now`, `-30d`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from quarantine.core.errors import UsageError
+from quarantine.core.units import parse_duration
+
+
+def moment(text: str, option: str, now: datetime) -> datetime:
+    """The moment that `text` means, aware, UTC. A date or time without a zone is UTC. Raises UsageError."""
+    if text == "now":
+        return now
+    if text.startswith("-"):
+        try:
+            return now - parse_duration(text[1:])
+        except ValueError as error:
+            raise UsageError(f"{option} {text}: {error}") from None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is no time: write for instance 2026-11-01, 2026-11-01T12:00:00Z, -30d or now"
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
