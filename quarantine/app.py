@@ -13,12 +13,13 @@ from quarantine import __version__
 from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import Pace as KubePace
 from quarantine.adapters.kube import connect as connect_kube
-from quarantine.adapters.policyfiles.loader import load_rules
 from quarantine.adapters.prometheus import PrometheusMetrics
+from quarantine.adapters.slack.notice import SlackNotices, connect_notices
 from quarantine.adapters.slack.notifier import connect as connect_slack
 from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.controller import Controller
 from quarantine.core.errors import UsageError
+from quarantine.core.law import Law
 from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.execute import Executor
@@ -26,8 +27,10 @@ from quarantine.ledger import migrate
 from quarantine.ledger.absent import AbsentLedger, missing_file
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.url import is_sqlite, parse_url
+from quarantine.notices import Teller
 from quarantine.observe import Observer, Pace
 from quarantine.ports import Notifier, Tickets
+from quarantine.rulebook import PolicyFiles
 from quarantine.settings import Settings
 
 AGENT = f"quarantine/{__version__}"
@@ -50,16 +53,23 @@ class Parts:
     """Everything a command may need, connected lazily enough that nothing is asked before it is used."""
 
     settings: Settings
-    rules: Rules
+    rulebook: PolicyFiles
+    law: Law  # as of now
     cluster: KubeCluster
     metrics: PrometheusMetrics
     ledger: SqlLedger | AbsentLedger
     observer: Observer
 
+    @property
+    def rules(self) -> Rules:
+        """Of `law`."""
+        return self.law.rules
 
-def rules(settings: Settings) -> Rules:
-    """The policies, signals and fleet. Raises PolicyFaults with every fault found."""
-    return load_rules(settings.policies, prefix=settings.kubernetes.prefix)
+
+def rulebook(settings: Settings, book: SqlLedger | AbsentLedger) -> PolicyFiles:
+    """The policies, signals and fleet: of each file what is on disk, or what was accepted last."""
+    prefix = settings.kubernetes.prefix
+    return PolicyFiles(settings.policies, prefix=prefix, now=CLOCK.now, accepted=book.rule_files)
 
 
 def ledger(settings: Settings) -> SqlLedger:
@@ -86,12 +96,14 @@ def reader(settings: Settings) -> SqlLedger | AbsentLedger:
 def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
     """All parts but those that act; closed at the end.
 
-    `watch`: keep nodes by a watch, or list them at each look. `acts`: the ledger is there to be written.
+    `watch`: keep nodes by a watch, or list them at each look. `acts`: the ledger is there to be written. Raises
+    PolicyFaults where no sound Fleet was ever seen; any other fault of the files is in `law`.
     """
     with ExitStack() as stack:
-        law = rules(settings)
         book: SqlLedger | AbsentLedger = ledger(settings) if acts else reader(settings)
         stack.enter_context(book)
+        files = rulebook(settings, book)
+        law = Law.of(files.read(), book.policy_runs(), settings.cycle.settle)
         kube = settings.kubernetes
         cluster = stack.enter_context(
             connect_kube(
@@ -101,7 +113,10 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
                 prefix=kube.prefix,
                 user_agent=AGENT,
                 settings=KubeSettings(
-                    watch=watch, stale_after=kube.stale_after, pace=KubePace(relist_every=kube.relist)
+                    watch=watch,
+                    stale_after=kube.stale_after,
+                    annotations=frozenset(law.rules.fleet.maintenance.annotations),
+                    pace=KubePace(relist_every=kube.relist),
                 ),
                 now=CLOCK.now,
             )
@@ -113,7 +128,8 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
             coverage_interval=settings.cycle.coverage_interval,
             delay=settings.prometheus.delay,
         )
-        yield Parts(settings, law, cluster, metrics, book, Observer(cluster, metrics, CLOCK, law, pace))
+        observer = Observer(cluster, metrics, CLOCK, law.rules, pace)
+        yield Parts(settings, files, law, cluster, metrics, book, observer)
 
 
 def controller(made: Parts) -> Controller:
@@ -130,11 +146,13 @@ def controller(made: Parts) -> Controller:
         observer=made.observer,
         executor=Executor(made.cluster, book, tickets(settings), notifier(settings), CLOCK, made.rules),
         ledger=book,
-        rules=made.rules,
+        rulebook=made.rulebook,
+        teller=Teller(notices(settings), CLOCK, settings.cluster),
         cluster=settings.cluster,
         mode=settings.mode,
         actor=ACTOR,
         holder=f"{socket.gethostname()}/{os.getpid()}",
+        settle=settings.cycle.settle,
     )
 
 
@@ -151,3 +169,12 @@ def notifier(settings: Settings) -> Notifier | None:
         return None
     token = slack.token.get_secret_value()
     return connect_slack(token, slack.channel, cluster=settings.cluster, now=CLOCK.now, base_url=slack.base_url)
+
+
+def notices(settings: Settings) -> SlackNotices | None:
+    """Slack, for what concerns no single machine; None as `notifier`."""
+    slack = settings.slack
+    if slack.token is None or slack.channel is None:
+        return None
+    token = slack.token.get_secret_value()
+    return connect_notices(token, slack.channel, cluster=settings.cluster, now=CLOCK.now, base_url=slack.base_url)

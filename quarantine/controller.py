@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import structlog
 
+from quarantine.core import rulefiles
 from quarantine.core.decision import Decision, Kind
 from quarantine.core.errors import QuarantineError, Refused, Superseded, Unavailable
+from quarantine.core.law import Law
 from quarantine.core.model import Failed, Mode
-from quarantine.core.planner import plan
-from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.policy import LoadedPolicy
+from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.execute import Executed, Executor
+from quarantine.notices import Teller
 from quarantine.observe import Observer
-from quarantine.ports import Ledger
+from quarantine.ports import Ledger, LedgerView, Rulebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class CycleReport:
     """How a cycle went. `blind` and `error` are sentences for people."""
 
     sentence: str
+    at: datetime | None = None  # what it looked at; None where it did not come to look
+    law: Law | None = None  # what was in force
     plan: Plan | None = None
     executed: Executed | None = None
     blind: tuple[str, ...] = ()  # what Prometheus did not answer
@@ -46,13 +53,16 @@ class Controller:
     observer: Observer
     executor: Executor
     ledger: Ledger
-    rules: Rules
+    rulebook: Rulebook
+    teller: Teller
     cluster: str
     mode: Mode
     actor: str
     holder: str
+    settle: int  # cycles for which a policy that is new in its version only observes
     _term: int | None = field(default=None)
     _written: frozenset[str] = field(default=frozenset())  # policy versions whose text the ledger has from us
+    _kept: tuple[InForce, Mapping[str, PolicyRun]] | None = field(default=None)  # what the ledger has from us of both
 
     def cycle(self) -> CycleReport:
         """One cycle. Raises Superseded: this process must stop. Any other trouble waits for the next cycle."""
@@ -81,27 +91,45 @@ class Controller:
             self._term = self.ledger.take_term(self.holder)
         else:
             self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
-        snapshot = self.look()
-        made = plan(snapshot, self.rules)
+        law = self._law()
+        view = self.ledger.load()
+        snapshot = self._look(law, view)
+        made = law.plan(snapshot)
         if made.decisions:
-            policies = self._unknown_policies(made)
+            policies = self._unknown_policies(law, made)
             self.ledger.record(self._term, made.decisions, policies)
             self._written |= {policy.hash for policy in policies}
+        self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
+        self._keep(self._term, law, snapshot)
         self._tell(made)
         executed = self.executor.run(self._term, snapshot, made.bad_nodes)
+        untold = self.teller.tell(law.in_force.broken)
+        executed = replace(executed, postponed=(*executed.postponed, *untold))
         for sentence in executed.done:
             structlog.get_logger().info(sentence)
         for sentence in executed.postponed:
             structlog.get_logger().warning(sentence)
-        return CycleReport(made.summary, made, executed, blind_spots(snapshot))
+        return CycleReport(made.summary, snapshot.now, law, made, executed, blind_spots(snapshot))
 
-    def look(self) -> Snapshot:
-        """What a cycle would reason from, now."""
-        return self.observer.snapshot(self.ledger.load(), cluster=self.cluster, mode=self.mode, actor=self.actor)
+    def _law(self) -> Law:
+        known = self._kept[1] if self._kept is not None else self.ledger.policy_runs()
+        return Law.of(self.rulebook.read(), known, self.settle)
 
-    def _unknown_policies(self, made: Plan) -> list[LoadedPolicy]:
+    def _look(self, law: Law, view: LedgerView) -> Snapshot:
+        self.observer.rules = self.executor.rules = law.rules
+        return self.observer.snapshot(view, cluster=self.cluster, mode=self.mode, actor=self.actor)
+
+    def _keep(self, term: int, law: Law, snapshot: Snapshot) -> None:
+        """What was in force in this cycle, for whoever starts after us; only where it changed."""
+        runs = rulefiles.ran(law.runs, snapshot.answers, self.settle)
+        if self._kept is None or self._kept[0] is not law.in_force or self._kept[1] != runs:
+            self.ledger.keep_rules(term, law.in_force.files, runs)
+            self._kept = (law.in_force, runs)
+
+    def _unknown_policies(self, law: Law, made: Plan) -> list[LoadedPolicy]:
         named = {decision.policy_hash for decision in made.decisions}
-        return [policy for policy in self.rules.policies if policy.hash in named and policy.hash not in self._written]
+        policies = law.in_force.rules.policies
+        return [policy for policy in policies if policy.hash in named and policy.hash not in self._written]
 
     def _tell(self, made: Plan) -> None:
         for decision in made.decisions:

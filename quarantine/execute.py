@@ -208,7 +208,8 @@ class Executor:
             return Outcome("no Slack is configured (slack.token and slack.channel), so nobody was told", done=False)
         state = case.effects.get(Effect.TICKET)
         ticket = state.ref if state is not None and state.status is EffectStatus.DONE else ""
-        ref = self.notifier.find(case.id) or self.notifier.post(letters.report(case, cluster, self.rules), ticket)
+        report = letters.report(case, cluster, self.rules)
+        ref = self.notifier.find(case.id, report.channel) or self.notifier.post(report, ticket)
         return Outcome(f"Slack message {ref} asks for the swap of {case.node}", ref)
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from quarantine.core import promql
 from quarantine.core.case import Case
-from quarantine.core.model import Answer, Failed, FailureKind, Mode, PolicyAnswers, Sample, Samples, Verdict
+from quarantine.core.identity import device_of
+from quarantine.core.model import Answer, Device, Failed, FailureKind, Mode, PolicyAnswers, Sample, Samples
+from quarantine.core.narrowing import (
+    ASKED_TOGETHER,
+    NARROWED_AT_ONCE,
+    Key,
+    devices_of,
+    key_of,
+    parts,
+    to_recover,
+    too_many_gone,
+)
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.readings import Reading, load_reading, readings_of
+from quarantine.core.readings import Reading, boot_grace, load_reading, readings_of, uptime_readings
 from quarantine.core.selectors import Labels
 from quarantine.core.snapshot import Snapshot
+from quarantine.core.trigger import Form
 from quarantine.ports import Clock, Cluster, LedgerView, Metrics
-
-ALONE = 8  # so few candidates are asked one by one: the query in the trail then names that device alone
-NARROWED_AT_ONCE = 40  # devices named in one query, so that its text stays short
-ASKED_TOGETHER = 400  # more candidates than this, and the exact question is put to the whole fleet at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +61,50 @@ class Observer:
         """One look at everything. Raises ClusterUnavailable; Prometheus' failures are in the answers."""
         now = self.clock.now()
         nodes = self.cluster.nodes()
+        answers, uptime = self._ask_all(now, view)
         return Snapshot(
             now=now,
             cluster=cluster,
             mode=mode,
             actor=actor,
             nodes=nodes,
-            answers=self._ask_all(now, view),
+            answers=answers,
             state=view.state,
             requests=view.requests,
             pending=view.pending,
+            uptime=uptime,
         )
 
-    def _ask_all(self, now: datetime, view: LedgerView) -> Mapping[str, PolicyAnswers]:
+    def _ask_all(self, now: datetime, view: LedgerView) -> tuple[Mapping[str, PolicyAnswers], Mapping[str, Answer]]:
         until = self.clock.now() + self.pace.deadline
+        ask = _Asker(self.metrics, self.clock, now - self.pace.delay, until, self.pace.query_timeout)
         open_cases = [case for case in view.state.cases.values() if case.open]
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
+            uptime = pool.submit(self._uptime, ask)
             asked = {
-                policy.name: pool.submit(self._ask, policy, now, until, open_cases) for policy in self.rules.policies
+                policy.name: pool.submit(self._ask, ask, policy, now, open_cases) for policy in self.rules.policies
             }
-            return {name: future.result() for name, future in asked.items()}
+            return {name: future.result() for name, future in asked.items()}, uptime.result()
 
-    def _ask(self, policy: LoadedPolicy, now: datetime, until: datetime, cases: Sequence[Case]) -> PolicyAnswers:
-        ask = _Asker(self.metrics, self.clock, now - self.pace.delay, until, self.pace.query_timeout)
+    def _uptime(self, ask: _Asker) -> Mapping[str, Answer]:
+        """Once for all policies: which nodes have booted within the longest grace."""
+        grace = boot_grace(self.rules)
+        if grace is None:
+            return {}
+        return {reading.key: ask(promql.uptime(reading, grace)) for reading in uptime_readings(self.rules)}
+
+    def _ask(self, ask: _Asker, policy: LoadedPolicy, now: datetime, cases: Sequence[Case]) -> PolicyAnswers:
         readings = readings_of(policy, self.rules)
         trigger = {reading.key: self._trigger(ask, policy, reading) for reading in readings}
         recovery: dict[str, Answer] = {}
         for reading in readings:
-            devices = _to_recover(policy, reading, cases)
+            devices = to_recover(policy, reading, cases)
             load = load_reading(policy, self.rules, reading)
             if devices and load is not None:
-                query = [promql.good(policy, reading, load, part) for part in _parts(devices)]
+                query = [promql.good(policy, reading, load, part) for part in parts(devices)]
                 recovery[reading.key] = _together([ask(q) for q in query], query[0])
         known = self._cover(ask, policy, readings, now)
-        return PolicyAnswers(trigger, recovery, known.answers, known.at)
+        return PolicyAnswers(trigger, recovery, known.answers, known.at, self._others(ask, policy, readings, trigger))
 
     def _trigger(self, ask: _Asker, policy: LoadedPolicy, reading: Reading) -> Answer:
         """Superset first, exact second: subqueries over a whole fleet cost seconds."""
@@ -96,29 +114,69 @@ class Observer:
         possible = ask(cheap)
         if isinstance(possible, Failed) or not possible.samples:
             return possible
-        devices = _devices(possible.samples, reading)
+        devices = _devices(possible, reading)
         if len(devices) > ASKED_TOGETHER:
+            if policy.spec.trigger.form is Form.ABSENT:
+                return Failed(FailureKind.MISCONFIGURED, too_many_gone(len(devices), reading), cheap)
             return ask(promql.bad(policy, reading, None))
-        queries = [promql.bad(policy, reading, part) for part in _parts(devices)]
+        queries = [promql.bad(policy, reading, part) for part in parts(devices)]
         answer = _together([ask(query) for query in queries], queries[0])
-        return answer if isinstance(answer, Failed) or not answer.samples else self._described(ask, reading, answer)
+        if isinstance(answer, Failed) or not answer.samples:
+            return answer
+        return self._described(ask, policy, reading, answer)
 
-    def _described(self, ask: _Asker, reading: Reading, answer: Samples) -> Samples:
-        """With the labels of the raw series, for people; an answer without them is as good."""
-        found: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        for part in _parts(_devices(answer.samples, reading)):
-            raw = ask(promql.describe(reading, part))
+    def _described(self, ask: _Asker, policy: LoadedPolicy, reading: Reading, answer: Samples) -> Answer:
+        """With the labels of the raw series, for people; an answer without them is as good.
+
+        Except where the bound depends on the model: the record must not name another one's.
+        """
+        trigger = policy.spec.trigger
+        since = trigger.memory if trigger.form is Form.ABSENT else None
+        found: dict[Key, Labels] = {}
+        for part in parts(_devices(answer, reading)):
+            raw = ask(promql.describe(reading, part, since))
+            if isinstance(raw, Failed) and trigger.models:
+                return raw
             for sample in raw.samples if isinstance(raw, Samples) else ():
-                found[_key(sample.labels, reading)] = sample.labels
-        named = (replace(s, labels={**found.get(_key(s.labels, reading), {}), **s.labels}) for s in answer.samples)
+                found[key_of(sample.labels, reading)] = sample.labels
+        named = (replace(s, labels={**found.get(key_of(s.labels, reading), {}), **s.labels}) for s in answer.samples)
         return replace(answer, samples=tuple(named))
+
+    def _others(
+        self, ask: _Asker, policy: LoadedPolicy, readings: Sequence[Reading], trigger: Mapping[str, Answer]
+    ) -> dict[str, Answer]:
+        """What the other exporters say of the devices found bad, to show where they disagree.
+
+        What is absent must be absent from every reading.
+        """
+        absent = policy.spec.trigger.form is Form.ABSENT
+        found = {r.key: _named(trigger[r.key], r) for r in readings}
+        answers: dict[str, Answer] = {}
+        for reading in readings:
+            asked_about = {
+                device: None
+                for other in readings
+                if other.key != reading.key and (absent or other.source.exporter != reading.source.exporter)
+                for device in found[other.key]
+            }
+            devices = list(asked_about)[: None if absent else ASKED_TOGETHER]
+            some = (devices[i : i + NARROWED_AT_ONCE] for i in range(0, len(devices), NARROWED_AT_ONCE))
+            queries = [query for part in some if (query := promql.others(policy, reading, part)) is not None]
+            if queries:
+                answers[reading.key] = _together([ask(query) for query in queries], queries[0])
+        return answers
 
     def _cover(self, ask: _Asker, policy: LoadedPolicy, readings: Sequence[Reading], now: datetime) -> _Coverage:
         known = self._coverage.get(policy.name)
         failed = known is not None and any(isinstance(answer, Failed) for answer in known.answers.values())
         empty = known is not None and not any(isinstance(a, Samples) and a.samples for a in known.answers.values())
-        if known is None or failed or empty or now - known.at >= self.pace.coverage_interval:
-            known = _Coverage(now, {reading.key: ask(promql.coverage(reading)) for reading in readings})
+        # Absence is judged by it, and the answer is then about a window that ends now.
+        each_time = policy.spec.trigger.form is Form.ABSENT
+        # Edited since: what is known of its former readings says nothing about the present ones.
+        other = known is not None and known.answers.keys() != {reading.key for reading in readings}
+        old = known is None or now - known.at >= self.pace.coverage_interval
+        if known is None or old or failed or empty or other or each_time:
+            known = _Coverage(now, {reading.key: ask(promql.coverage(policy, reading)) for reading in readings})
             self._coverage[policy.name] = known
         return known
 
@@ -144,30 +202,14 @@ class _Asker:
         return Samples(tuple(replace(sample, query=query) for sample in answer.samples), query)
 
 
-def _to_recover(policy: LoadedPolicy, reading: Reading, cases: Sequence[Case]) -> list[Labels]:
-    """The devices of open cases that this reading found bad and that nothing has found good since."""
-    found = [
-        {label: f.evidence.labels[label] for label in reading.group if label in f.evidence.labels}
-        for case in cases
-        for f in case.findings
-        if f.policy == policy.name and f.verdict is not Verdict.GOOD and f.evidence.source == reading.key
-    ]
-    return [labels for labels in found if labels]
+def _devices(answer: Samples, reading: Reading) -> list[Labels]:
+    return devices_of((sample.labels for sample in answer.samples), reading)
 
 
-def _devices(samples: Sequence[Sample], reading: Reading) -> list[Labels]:
-    found = {_key(sample.labels, reading): sample for sample in samples}
-    return [dict(key) for key in found]
-
-
-def _key(labels: Labels, reading: Reading) -> tuple[tuple[str, str], ...]:
-    return tuple((label, labels.get(label, "")) for label in reading.group)
-
-
-def _parts(devices: Sequence[Labels]) -> Iterator[Sequence[Labels]]:
-    size = 1 if len(devices) <= ALONE else NARROWED_AT_ONCE
-    for start in range(0, len(devices), size):
-        yield devices[start : start + size]
+def _named(answer: Answer, reading: Reading) -> list[Device]:
+    samples = answer.samples if isinstance(answer, Samples) else ()
+    devices = (device_of(reading, sample.labels) for sample in samples)
+    return [device for device in devices if device is not None and device.name]
 
 
 def _together(answers: Sequence[Answer], query: str) -> Answer:

@@ -22,7 +22,7 @@ from quarantine.core import budget
 from quarantine.core.case import Case
 from quarantine.core.deadlines import deadlines
 from quarantine.core.decision import State
-from quarantine.core.model import Answer, Mode, Node, PolicyAnswers
+from quarantine.core.model import Answer, FailureKind, Mode, Node, PolicyAnswers
 from quarantine.core.policy import Rules
 from quarantine.core.rehearsal import Rehearsal
 from quarantine.core.snapshot import Plan, Snapshot
@@ -31,6 +31,7 @@ from quarantine.ports import RangeMetrics
 LONGEST_PIECE = 720  # steps: half a day of minutes
 SHORTEST_PIECE = 30
 POINTS = 2_000_000  # values that a piece should hold at most: 16 bytes each, and several times that while they arrive
+_OF_A_MOMENT = (FailureKind.REJECTED, FailureKind.PARTIAL, FailureKind.UNAVAILABLE, FailureKind.GARBLED)
 _DEVICES = 8  # of a node, until it is known how many values a step has
 
 
@@ -157,6 +158,7 @@ class _Walk:
     ask: Asker = field(init=False)
     record: Record = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
+    _failing: set[str] = field(default_factory=set)  # policies that had no answer in the piece before
     _due: list[int] = field(default_factory=list)  # steps of the whole grid at which a deadline passes, ascending
 
     def __post_init__(self) -> None:
@@ -176,19 +178,34 @@ class _Walk:
         first, size = 0, self._size(len(self.nodes) * _DEVICES * max(1, len(self.rules.policies)))
         with ThreadPoolExecutor(self.manner.workers, thread_name_prefix="history") as pool:
             while first < whole.count:
-                count, points = min(size, whole.count - first), self.ask.points
+                count, points = min(self.manner.piece or size, whole.count - first), self.ask.points
                 piece = Piece.fetch(questions, self.ask, pool, whole, first, count, self.manner.coverage_interval)
+                if self._worth_cutting(piece):
+                    size = max(SHORTEST_PIECE, count // 4)
+                    continue
                 yield from self._through(piece)
                 for policy, failed in piece.failures():
                     self.record.unanswered(policy, piece.grid.start, piece.grid.end, failed.detail, whole.step)
                 first += count
-                size = self._size((self.ask.points - points) // count)
+                size = min(self._size((self.ask.points - points) // count), 2 * max(count, SHORTEST_PIECE))
                 if self.progress is not None:
                     self.progress(piece.grid.end)
 
+    def _worth_cutting(self, piece: Piece) -> bool:
+        """Whether a policy has no answer that had one before: a bad minute is no reason to know nothing of half a day.
+
+        Not where it is the server that is away, nor again for a policy that had no answer in the shortest piece.
+        """
+        failing = {policy for policy, failed in piece.failures() if failed.kind in _OF_A_MOMENT}
+        new = failing - self._failing
+        if new and piece.grid.count > SHORTEST_PIECE and self.manner.piece is None:
+            return True
+        self._failing = failing
+        return False
+
     def _size(self, values: int) -> int:
         """Steps of the next piece, where one step has so many values."""
-        return self.manner.piece or max(SHORTEST_PIECE, min(LONGEST_PIECE, POINTS // max(1, values)))
+        return max(SHORTEST_PIECE, min(LONGEST_PIECE, POINTS // max(1, values)))
 
     def _through(self, piece: Piece) -> Iterator[Step]:
         ahead = [*piece.turns(), *(look - piece.first for look in self.looks), *piece.follow(self._open_cases(), 0)]

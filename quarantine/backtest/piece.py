@@ -178,7 +178,7 @@ class Piece:
             failed = [one for name in names for one in (self.trigger[name], self.coverage[name])]
             if policy.spec.trigger.form is Form.ABSENT:
                 failed += self.others[policy.name].values()
-            good = [self._good[name].get(key) for name in names for key in self._wanted.get(name, ())]
+            good = [self._good[name].get(key) for name in names for key in sorted(self._wanted.get(name, ()))]
             needs_uptime = [up] if policy.spec.grace.boot is not None else []
             first = next((one for one in (*failed, *needs_uptime, *good) if isinstance(one, Failed)), None)
             if first is not None:
@@ -204,7 +204,7 @@ class Piece:
         return found
 
     def _coverage(self, name: Named, step: int) -> Answer:
-        """Kept while it stays the same: it names every node of the fleet. Where it is judged itself, its time counts."""
+        """Kept while it stays the same: it names every node. To absence it is evidence, and then its time counts."""
         lines = self.coverage[name]
         if isinstance(lines, Failed) or self.paces[name[0]] == 1:
             return self._samples(lines, step)

@@ -16,7 +16,8 @@ from rich.table import Table
 from quarantine.cli.options import Output
 from quarantine.core import explain
 from quarantine.core.case import Case, Evidence
-from quarantine.core.decision import Decision, State
+from quarantine.core.decision import Decision, Hold, State
+from quarantine.core.rulefiles import FILE, RuleFile
 from quarantine.core.snapshot import Plan
 from quarantine.core.units import format_number
 from quarantine.ports import LedgerView, TrailRow
@@ -91,14 +92,15 @@ def plan(made: Plan, output: Output) -> None:
     typer.echo(f"{made.summary[0].upper()}{made.summary[1:]}.")
 
 
-def status(view: LedgerView, output: Output) -> None:
-    """`quarantine status`."""
+def status(view: LedgerView, files: Sequence[RuleFile], output: Output) -> None:
+    """`quarantine status`. `files`: the versions of the policy files that are in force."""
     state = view.state
     cases = sorted((c for c in state.cases.values() if c.open), key=lambda c: c.opened_at)
     if output is Output.JSON:
         as_json(
             {
                 "cases": [case(c) for c in cases],
+                "broken_files": [broken_file(h, files) for h in _holds(state) if h.key.startswith(FILE)],
                 "holds": [
                     {"key": h.key, "held_by": h.held_by.value, "reason": h.reason, "since": h.since}
                     for h in _holds(state)
@@ -120,11 +122,19 @@ def status(view: LedgerView, output: Output) -> None:
         console().print(table)
     else:
         typer.echo("No case is open.")
-    _lines("Held:", (h.reason for h in _holds(state) if not h.key.startswith("case/")))
+    _lines("Broken policy files:", (h.reason for h in _holds(state) if h.key.startswith(FILE)))
+    _lines("Held:", (h.reason for h in _holds(state) if not h.key.startswith(("case/", FILE))))
     _lines(
         "Waiting to be done:", (f"{p.effect} of case {p.case}: {p.last_error or 'not tried yet'}" for p in view.pending)
     )
     _lines("Asked and not decided yet:", (f"{r.kind} {r.node} by {r.actor}: {r.reason}" for r in view.requests))
+
+
+def broken_file(hold: Hold, files: Sequence[RuleFile]) -> dict[str, object]:
+    """As JSON has it. `in_force_since` is null where no version of it is in force."""
+    file = hold.key.removeprefix(FILE)
+    accepted = [one.accepted_at for one in files if one.file == file or one.file.startswith(f"{file.rstrip('/')}/")]
+    return {"file": file, "reason": hold.reason, "since": hold.since, "in_force_since": max(accepted, default=None)}
 
 
 def case(c: Case) -> dict[str, object]:
@@ -198,7 +208,7 @@ def _lines(title: str, lines: Iterable[str]) -> None:
             typer.echo(f"  {_safe(line)}")
 
 
-def _holds(state: State) -> list[Any]:
+def _holds(state: State) -> list[Hold]:
     return sorted(state.holds.values(), key=lambda hold: hold.since)
 
 

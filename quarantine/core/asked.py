@@ -7,7 +7,9 @@ from typing import assert_never
 from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
+from quarantine.core.escalation import too_few
 from quarantine.core.model import Mode, Severity
+from quarantine.core.obstacles import takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.triage import MARKING
 
@@ -129,14 +131,21 @@ def swaps(draft: Draft) -> None:
 
 
 def enforcing(case: Case, rules: Rules) -> list[LoadedPolicy]:
-    """The policies that found this case's machine bad and may act."""
+    """The policies that found this case's machine bad and take machines out."""
     found = (rules.policy(f.policy) for f in case.findings)
-    return [policy for policy in found if policy is not None and policy.spec.mode is Mode.ENFORCE]
+    return [policy for policy in found if policy is not None and takes_out(policy)]
 
 
 def _wanted(draft: Draft, case: Case) -> tuple[bool, bool]:
     if case.by_person:
         return True, True
-    # An observing policy acts on nothing; an adopted mark without a finding is no evidence for anybody.
-    found = enforcing(case, draft.rules)
+    # A policy that observes, only tells or waits for more findings asks for nothing yet; an adopted mark without a
+    # finding is no evidence for anybody.
+    found = [
+        policy
+        for finding in case.findings
+        if (policy := draft.rules.policy(finding.policy)) is not None
+        and takes_out(policy)
+        and too_few(draft.state, policy, case.node, case.machine, finding.since) is None
+    ]
     return any(p.spec.response.ticket != "none" for p in found), any(p.spec.response.notify for p in found)

@@ -11,7 +11,7 @@ from quarantine.core.decision import BudgetState, State
 from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, selects
 from quarantine.core.marks import case_on
-from quarantine.core.model import Node
+from quarantine.core.model import Node, Severity
 from quarantine.core.policy import Rules
 
 HOUR = timedelta(hours=1)
@@ -59,6 +59,7 @@ def _state(
         limit_ours=limit(pool.budget.quarantined, size),
         limit_out=limit(pool.budget.unavailable, size),
         limit_recent=limit(pool.budget.per_hour, size),
+        spares=pool.spares,
     )
 
 
@@ -71,8 +72,8 @@ def spent(budget: BudgetState, node: Node) -> BudgetState:
     )
 
 
-def exceeded(budget: BudgetState, node: Node) -> str | None:
-    """Why this node may not be taken out now, or None.
+def exceeded(budget: BudgetState, node: Node, severity: Severity) -> str | None:
+    """Why this node may not be taken out now, or None. `severity`: of the finding that would take it out.
 
     A node that is dead already costs nothing that stands; the pace holds for it too, since many that die at once (a
     broken network plugin) are no machines' faults.
@@ -87,7 +88,13 @@ def exceeded(budget: BudgetState, node: Node) -> str | None:
         return f"pool {budget.pool} has {budget.ours} of {budget.limit_ours} machines in quarantine already"
     if not node.unschedulable and budget.out >= budget.limit_out:
         return f"pool {budget.pool} has {budget.out} machines out of service, and {budget.limit_out} is the most"
-    return None
+    already_out = node.unschedulable or not node.ready
+    if budget.spares is None or already_out or severity is Severity.FATAL or budget.out < budget.spares:
+        return None
+    return (
+        f"pool {budget.pool} has {budget.out} machines out of service and {budget.spares} in reserve, so none is left "
+        "to take its place, and only a fatal finding takes out more"
+    )
 
 
 def tripped(judgement: Judgement) -> str | None:

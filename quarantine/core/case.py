@@ -67,6 +67,8 @@ class HeldBy(StrEnum):
     SETTLING = "settling"  # so new that others may join it
     CORRELATED = "correlated"  # machines that share something fail together: that is the suspect
     TELLS_ONLY = "tells-only"  # the policy takes no machine out
+    CHANGED = "changed-policy"  # a policy that is new in its version only observes at first
+    BROKEN_FILE = "broken-file"  # a policy file cannot be used as it is
     OVERDUE = "overdue"  # a phase has lasted longer than its deadline, and only a person can end it
 
 

@@ -49,6 +49,7 @@ class BudgetState:
     limit_ours: int
     limit_out: int
     limit_recent: int
+    spares: int | None = None  # held in reserve; when as many are out, only fatal findings take out more
 
 
 @dataclass(frozen=True, slots=True)

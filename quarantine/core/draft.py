@@ -11,6 +11,7 @@ from quarantine.core import budget
 from quarantine.core.case import Case, HeldBy
 from quarantine.core.decision import Action, BudgetState, Decision, Kind, State
 from quarantine.core.judge import Judgement
+from quarantine.core.maintenance import under_maintenance
 from quarantine.core.model import Device, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Snapshot
@@ -28,6 +29,9 @@ class Draft:
         self.budgets: dict[str, BudgetState] = {}
         self.count_budgets()
         self.bad_now: dict[str, frozenset[tuple[str, Device]]] = {}  # by node: what is found bad in this cycle
+        # Nodes with planned work under way, and what says so: nothing is judged there.
+        self.maintained: Mapping[str, str] = under_maintenance(snapshot.nodes, rules.fleet.maintenance)
+        self.unjudged: frozenset[str] = frozenset(self.maintained)  # and those that started a moment ago
         self._open: dict[str, Case] = {case.node: case for case in self.state.cases.values() if case.open}
 
     @property
@@ -47,7 +51,8 @@ class Draft:
     def found(self, judgements: Iterable[Judgement]) -> None:
         """Take note of everything that is found bad in this cycle, whether it may be acted on or not."""
         for judgement in judgements:
-            for offence in judgement.bad:
+            self.unjudged |= {offence.node.name for offence in judgement.in_grace}
+            for offence in (o for o in judgement.bad if o.node.name not in self.maintained):
                 known = self.bad_now.get(offence.node.name, frozenset())
                 self.bad_now[offence.node.name] = known | {(offence.policy.name, offence.device)}
 
@@ -133,5 +138,6 @@ def judge_key(policy: LoadedPolicy) -> str:
 NO_CASE: Mapping[HeldBy, str] = {
     HeldBy.IGNORED: "the node carries the opt-out label",
     HeldBy.NOT_IN_POOL: "the node is in no pool of the fleet file",
+    HeldBy.GRACE: "the machine or its driver started a moment ago",
     HeldBy.DISMISSED: "a person put this machine back in service despite this finding",
 }

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from quarantine.core.case import Case, Evidence, Phase
 from quarantine.core.decision import Decision, Kind, State
+from quarantine.core.reasons import disagreement
 from quarantine.core.units import format_number
 
 
@@ -75,6 +76,7 @@ def _evidence(decision: Decision) -> tuple[str, ...]:
         found.append(
             f"pool {b.pool}: {b.ours} of {b.limit_ours} quarantined, {b.out} of {b.limit_out} out for any reason, "
             f"{b.recent} of {b.limit_recent} within the hour, {b.size} in all"
+            + ("" if b.spares is None else f", {b.spares} in reserve")
         )
     if not decision.actor.startswith("controller"):
         found.append(f"by {decision.actor}")
@@ -87,6 +89,7 @@ def _measured(evidence: Evidence) -> list[str]:
         covered = f"; the policy saw {evidence.covered} devices" if evidence.covered is not None else ""
         value = f"{format_number(evidence.value)} {evidence.unit}"
         found.append(f"measured {value} at {evidence.at:%H:%M:%S} UTC, threshold {evidence.threshold}{covered}")
+    found += [said.removeprefix(", and ") for said in (disagreement(evidence),) if said]
     if evidence.query:
         found.append(f"query {evidence.query}")
     return found

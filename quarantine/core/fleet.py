@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from quarantine.core.document import LabelName, Metadata, Model, Name, Text
 from quarantine.core.model import Severity
@@ -57,16 +57,31 @@ class Route(Model):
     pool: Name | None = None
     provider: Name | None = None
     severity: Severity | None = Field(default=None, description="This severity, and worse.")
-    channel: Text = Field(description="A Slack channel: #name or its id.")
+    channel: Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{2,20}$")] = Field(
+        description="A Slack channel's id, such as C0123456789; its history cannot be read by its name."
+    )
+
+
+def _one_or_more(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Values = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_one_or_more),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
 
 
 class Maintenance(Model):
     """What on a Node object means that planned work is under way: nothing new is held against the node meanwhile."""
 
-    labels: dict[str, str] = Field(
-        default_factory=dict, description="Label → value; `*` means any. For instance a driver upgrade's state."
+    labels: dict[str, Values] = Field(
+        default_factory=dict,
+        description="Label → a value, or a list of values; `*` means any. For instance a driver upgrade's states.",
     )
-    annotations: dict[str, str] = Field(default_factory=dict, description="Annotation → value; `*` means any.")
+    annotations: dict[str, Values] = Field(default_factory=dict, description="Annotation → as with labels.")
     taints: tuple[str, ...] = Field(default=(), description="Keys of taints.")
 
 

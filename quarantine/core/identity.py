@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from quarantine.core.model import Device, DeviceKind, Node
-from quarantine.core.readings import Reading
+from quarantine.core.readings import NODE_PART, Reading
 from quarantine.core.signal import NodeLabel
 
 
@@ -37,16 +38,30 @@ class Directory:
 
     def node(self, label: NodeLabel, labels: Mapping[str, str]) -> Node | Unmatched:
         """The node that a sample is about."""
-        said = next((labels[name] for name in label.first if labels.get(name)), "")
+        named = named_by(label, labels)
+        said = next((labels[name] for name in label.first if labels.get(name)), named or "")
         if not said:
             return Unmatched("", "unnamed")
+        if named is None:
+            return Unmatched(said, "no-such-node")
         if label.means == "name":
-            node = self.nodes.get(said)
+            node = self.nodes.get(named)
             return node if node is not None else Unmatched(said, "no-such-node")
-        names = self.by_address.get(host_of(said), ())
+        names = self.by_address.get(named, ())
         if len(names) == 1:
             return self.nodes[names[0]]
         return Unmatched(said, "ambiguous-node" if names else "no-such-node")
+
+
+def named_by(label: NodeLabel, labels: Mapping[str, str]) -> str | None:
+    """The node's name, or its address without a port, as a sample's labels say it; None where they do not."""
+    said = next((labels[name] for name in label.first if labels.get(name)), "")
+    if label.part is not None and NODE_PART in labels:
+        said = labels[NODE_PART]  # the query did it
+    elif label.part is not None:
+        found = re.fullmatch(label.part, said)
+        said = (found[1] or "") if found is not None else ""
+    return (said if label.means == "name" else host_of(said)) or None
 
 
 def host_of(address: str) -> str:

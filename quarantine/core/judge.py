@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
+from quarantine.core import absence
 from quarantine.core.case import Evidence
+from quarantine.core.fleet import Pool
 from quarantine.core.identity import Directory, Unmatched, device_of
-from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample
+from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.readings import Reading, readings_of
-from quarantine.core.trigger import threshold_text
+from quarantine.core.readings import Reading, readings_of, uptime_readings
+from quarantine.core.trigger import Form, threshold_text
+
+Found = tuple[str, Device]  # node name, device
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +46,235 @@ class Judgement:
     policy: LoadedPolicy
     bad: tuple[Offence, ...]
     strays: tuple[Stray, ...]
-    good: Mapping[tuple[str, Device], Evidence]  # by (node name, device); never one that is also bad
+    good: Mapping[Found, Evidence]  # by (node name, device); never one that is also bad
     contradictory: tuple[Offence, ...]  # bad and good at once: bad, and reported
-    failed: Failed | None  # the trigger was not answered in full: everything not bad is unknown
+    failed: Failed | None  # not everything was answered that a verdict needs: everything not bad is unknown
     covered: int | None  # devices seen on this cluster's nodes; None: not known
     crowded: tuple[str, ...] = ()  # nodes with more GPUs than they have: another cluster's are among them
+    in_grace: tuple[Offence, ...] = ()  # on nodes that have booted too lately for it to count
 
 
-def judge(policy: LoadedPolicy, answers: PolicyAnswers, rules: Rules, directory: Directory) -> Judgement:
-    """The verdicts of one policy. A failed answer of one source leaves the others' findings standing."""
-    signal = rules.signal_of(policy)
-    threshold = threshold_text(policy.spec.trigger, signal.unit)
-    by_key = {reading.key: reading for reading in readings_of(policy, rules)}
-    seen = _covered(policy, answers, by_key, directory)
-    covered = None if seen is None else sum(seen.values())
-    bad: dict[tuple[str, Device], Offence] = {}
-    strays: dict[tuple[str, Device], Stray] = {}
-    for reading, sample in _samples(answers.trigger, by_key):
-        device = device_of(reading, sample.labels)
-        if device is None:
-            continue
-        evidence = _evidence(policy, reading, sample, threshold, covered)
-        node = directory.node(reading.source.node, sample.labels)
-        if isinstance(node, Unmatched):
-            strays.setdefault((node.said, device), Stray(policy, node.said, node, device, evidence))
-        elif selects(policy.spec.node_selector, node):
-            bad.setdefault((node.name, device), Offence(policy, node, device, evidence))
-    good = _good(policy, threshold, answers, by_key, directory)
+def judge(
+    policy: LoadedPolicy,
+    answers: PolicyAnswers,
+    rules: Rules,
+    directory: Directory,
+    uptime: Mapping[str, Answer] | None = None,
+) -> Judgement:
+    """The verdicts of one policy. A failed answer of one source leaves the others' findings standing.
+
+    Two things must be known in full, or nothing is found: how long the nodes have been up, where the policy grants a
+    grace after boot (`uptime`: the snapshot's), and what is seen, where it judges absence.
+    """
+    look = _Look(policy, answers, rules, directory, {r.key: r for r in readings_of(policy, rules)})
+    seen = look.covered()
+    bad, strays = look.offences(None if seen is None else sum(seen.values()))
+    failed = _failure(answers.trigger)
+    absent = policy.spec.trigger.form is Form.ABSENT
+    if absent and (unknown := _failure({**answers.coverage, **answers.others})) is not None:
+        bad, failed = {}, failed or unknown
+    elif absent:
+        bad = look.absences(bad, seen or {})
+    young, not_told = _young(policy, rules, directory, uptime or {})
+    if not_told is not None:
+        bad, failed = {}, failed or not_told
+    good = look.good()
     return Judgement(
         policy=policy,
-        bad=tuple(bad.values()),
+        bad=tuple(offence for offence in bad.values() if offence.node.name not in young),
         strays=tuple(strays.values()),
         good={key: evidence for key, evidence in good.items() if key not in bad},
         contradictory=tuple(bad[key] for key in good if key in bad),
-        failed=_failure(answers.trigger),
-        covered=covered,
-        crowded=_crowded(signal.device, seen or {}, directory),
+        failed=failed,
+        covered=None if seen is None else look.reach(seen),
+        crowded=_crowded(look.kind, seen or {}, directory),
+        in_grace=tuple(offence for offence in bad.values() if offence.node.name in young),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one policy is judged from."""
+
+    policy: LoadedPolicy
+    answers: PolicyAnswers
+    rules: Rules
+    directory: Directory
+    by_key: Mapping[str, Reading]
+
+    @property
+    def kind(self) -> DeviceKind:
+        return self.rules.signal_of(self.policy).device
+
+    def offences(self, covered: int | None) -> tuple[dict[Found, Offence], dict[Found, Stray]]:
+        """What the trigger's answers name, each device once: it is bad if any source says so."""
+        bad: dict[Found, Offence] = {}
+        strays: dict[Found, Stray] = {}
+        beside = self._beside()
+        for reading, sample in self._samples(self.answers.trigger):
+            device = device_of(reading, sample.labels)
+            if device is None:
+                continue
+            evidence = self._evidence(reading, sample, covered)
+            node = self.directory.node(reading.source.node, sample.labels)
+            if isinstance(node, Unmatched):
+                strays.setdefault((node.said, device), Stray(self.policy, node.said, node, device, evidence))
+            elif selects(self.policy.spec.node_selector, node):
+                said = {key: v for key, v in beside.get((node.name, device), {}).items() if key != reading.key}
+                offence = Offence(self.policy, node, device, replace(evidence, others=said))
+                known = bad.setdefault((node.name, device), offence)
+                if (known.evidence.value or 0) < sample.value and self.policy.spec.trigger.form is Form.ABSENT:
+                    bad[node.name, device] = offence  # the reading that misses more
+        return bad, strays
+
+    def good(self) -> dict[Found, Evidence]:
+        """A finding recovers by the reading that found it; observe asks for no other."""
+        if _failure(self.answers.recovery) is not None:
+            return {}
+        found: dict[Found, Evidence] = {}
+        for reading, sample in self._samples(self.answers.recovery):
+            device = device_of(reading, sample.labels)
+            node = self.directory.node(reading.source.node, sample.labels)
+            if device is not None and isinstance(node, Node):
+                found.setdefault((node.name, device), self._evidence(reading, sample, None))
+        return found
+
+    def covered(self) -> dict[str, int] | None:
+        """Devices seen per node of this cluster. Several metrics of the same devices are not counted twice."""
+        coverage = self.answers.coverage
+        if not coverage or all(isinstance(answer, Failed) for answer in coverage.values()):
+            return None
+        seen: dict[str, int] = {}
+        for reading, sample in self._samples(coverage):
+            node = self.directory.node(reading.source.node, sample.labels)
+            if isinstance(node, Node) and selects(self.policy.spec.node_selector, node):
+                seen[node.name] = max(seen.get(node.name, 0), int(sample.value))
+        return seen
+
+    def reach(self, seen: Mapping[str, int]) -> int:
+        """Of how many devices the policy can say something; of nodes that may be blind, of all that are up."""
+        if self.policy.spec.trigger.form is Form.ABSENT and self.kind is DeviceKind.NODE and any(seen.values()):
+            return sum(1 for node in self._looked_after().values() if node.ready is True)
+        return sum(seen.values())
+
+    # --- Absence ------------------------------------------------------------------------------------------------------
+
+    def absences(self, named: Mapping[Found, Offence], seen: Mapping[str, int]) -> dict[Found, Offence]:
+        """What is absent, from the devices that are missed by name and from what the nodes should have."""
+        if self.kind is DeviceKind.NODE:
+            return {(node.name, _NODE): self._blind(node, seen) for node in absence.silent(self._looked_after(), seen)}
+        by_node: dict[str, list[Offence]] = {}
+        for offence in named.values():
+            if not offence.evidence.others:  # what another reading sees is there
+                by_node.setdefault(offence.node.name, []).append(offence)
+        found: dict[Found, Offence] = {}
+        for name in dict.fromkeys([*by_node, *seen]):
+            for offence in self._missing(self.directory.nodes[name], by_node.get(name, ()), seen.get(name)):
+                found[name, offence.device] = offence
+        return found
+
+    def _missing(self, node: Node, named: Sequence[Offence], seen: int | None) -> Iterator[Offence]:
+        lacking = int(max((offence.evidence.value or 0 for offence in named), default=0))
+        stock = absence.stock(node, self.kind, self._pool(node), seen, lacking, len(named))
+        if stock.complete:
+            return
+        if stock.nameless:
+            note = stock.sentence(node.name, self.kind)
+            yield Offence(self.policy, node, _NODE, self._counted(stock.numbers, note))
+            return
+        for offence in named:
+            threshold = offence.evidence.threshold + stock.numbers
+            yield replace(offence, evidence=replace(offence.evidence, value=None, threshold=threshold))
+
+    def _blind(self, node: Node, seen: Mapping[str, int]) -> Offence:
+        others = sum(1 for count in seen.values() if count)
+        do = "1 other node does" if others == 1 else f"{others} other nodes do"
+        note = f"{node.name} shows no {self.policy.measures}, while {do}"
+        return Offence(self.policy, node, _NODE, self._counted("", note, node))
+
+    def _counted(self, numbers: str, note: str, node: Node | None = None) -> Evidence:
+        """The evidence of what was counted: there is no series to show."""
+        trigger, signal = self.policy.spec.trigger, self.rules.signal_of(self.policy)
+        known = ((k, a) for k, a in self.answers.coverage.items() if k in self.by_key)
+        key, answer = next((k, a) for k, a in known if isinstance(a, Samples))
+        at = self.answers.coverage_at or max(sample.at for sample in answer.samples)
+        name = self.by_key[key].source.node
+        plain = node is not None and name.means == "name" and name.part is None and len(name.first) == 1
+        return Evidence(
+            query=answer.query,
+            value=None,
+            unit=signal.unit,
+            threshold=threshold_text(trigger, signal.unit) + numbers,
+            at=at,
+            signal=self.policy.measures,
+            source=key,
+            labels={name.first[0]: node.name} if plain and node is not None else {},
+            note=note,
+        )
+
+    def _looked_after(self) -> dict[str, Node]:
+        """The nodes of the policy's selector that are in a pool."""
+        selector = self.policy.spec.node_selector
+        every = self.directory.nodes.items()
+        return {name: node for name, node in every if selects(selector, node) and self._pool(node) is not None}
+
+    def _pool(self, node: Node) -> Pool | None:
+        return next((pool for pool in self.rules.fleet.pools if selects(pool.node_selector, node)), None)
+
+    # --- Pieces -------------------------------------------------------------------------------------------------------
+
+    def _beside(self) -> dict[Found, dict[str, float]]:
+        """What other readings say of the devices, by (node, device) and the reading's key."""
+        found: dict[Found, dict[str, float]] = {}
+        for reading, sample in self._samples(self.answers.others):
+            device = device_of(reading, sample.labels)
+            node = self.directory.node(reading.source.node, sample.labels)
+            if device is not None and isinstance(node, Node):
+                found.setdefault((node.name, device), {}).setdefault(reading.key, sample.value)
+        return found
+
+    def _samples(self, answers: Mapping[str, Answer]) -> Iterator[tuple[Reading, Sample]]:
+        for key, answer in answers.items():
+            if isinstance(answer, Failed) or key not in self.by_key:
+                continue
+            for sample in answer.samples:
+                yield self.by_key[key], sample
+
+    def _evidence(self, reading: Reading, sample: Sample, covered: int | None) -> Evidence:
+        model = sample.labels.get(reading.source.model, "") if reading.source.model is not None else ""
+        return Evidence(
+            query=sample.query,
+            value=sample.value,
+            unit=reading.signal.unit,
+            threshold=threshold_text(self.policy.spec.trigger, reading.signal.unit, model),
+            at=sample.at,
+            signal=self.policy.measures,
+            source=reading.key,
+            labels=dict(sample.labels),
+            covered=covered,
+        )
+
+
+_NODE = Device(DeviceKind.NODE, "")
+
+
+def _young(
+    policy: LoadedPolicy, rules: Rules, directory: Directory, uptime: Mapping[str, Answer]
+) -> tuple[frozenset[str], Failed | None]:
+    """The nodes that booted within the policy's grace, or why they cannot be told. One without a sample is old."""
+    grace: timedelta | None = policy.spec.grace.boot
+    if grace is None:
+        return frozenset(), None
+    young = set()
+    for reading in uptime_readings(rules):
+        answer = uptime.get(reading.key)
+        if isinstance(answer, Failed):
+            return frozenset(), answer
+        for sample in answer.samples if answer is not None else ():
+            node = directory.node(reading.source.node, sample.labels)
+            if isinstance(node, Node) and sample.value < grace.total_seconds():
+                young.add(node.name)
+    return frozenset(young), None
 
 
 def _crowded(kind: DeviceKind, seen: Mapping[str, int], directory: Directory) -> tuple[str, ...]:
@@ -87,14 +284,6 @@ def _crowded(kind: DeviceKind, seen: Mapping[str, int], directory: Directory) ->
     return tuple(sorted(name for name, count in seen.items() if (has := capacity[name]) is not None and count > has))
 
 
-def _samples(answers: Mapping[str, Answer], by_key: Mapping[str, Reading]) -> Iterator[tuple[Reading, Sample]]:
-    for key, answer in answers.items():
-        if isinstance(answer, Failed) or key not in by_key:
-            continue
-        for sample in answer.samples:
-            yield by_key[key], sample
-
-
 def _failure(answers: Mapping[str, Answer]) -> Failed | None:
     return next((answer for answer in answers.values() if isinstance(answer, Failed)), None)
 
@@ -102,46 +291,3 @@ def _failure(answers: Mapping[str, Answer]) -> Failed | None:
 def selects(selector: Mapping[str, str], node: Node) -> bool:
     """Whether a node has all the labels of a selector."""
     return all(node.labels.get(key) == value for key, value in selector.items())
-
-
-def _good(
-    policy: LoadedPolicy, threshold: str, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
-) -> dict[tuple[str, Device], Evidence]:
-    """A finding recovers by the reading that found it; observe asks for no other."""
-    if _failure(answers.recovery) is not None:
-        return {}
-    found: dict[tuple[str, Device], Evidence] = {}
-    for reading, sample in _samples(answers.recovery, by_key):
-        device = device_of(reading, sample.labels)
-        node = directory.node(reading.source.node, sample.labels)
-        if device is not None and isinstance(node, Node):
-            found.setdefault((node.name, device), _evidence(policy, reading, sample, threshold, None))
-    return found
-
-
-def _covered(
-    policy: LoadedPolicy, answers: PolicyAnswers, by_key: Mapping[str, Reading], directory: Directory
-) -> dict[str, int] | None:
-    """Devices seen per node of this cluster. Several metrics of the same devices are not counted twice."""
-    if not answers.coverage or all(isinstance(answer, Failed) for answer in answers.coverage.values()):
-        return None
-    seen: dict[str, int] = {}
-    for reading, sample in _samples(answers.coverage, by_key):
-        node = directory.node(reading.source.node, sample.labels)
-        if isinstance(node, Node) and selects(policy.spec.node_selector, node):
-            seen[node.name] = max(seen.get(node.name, 0), int(sample.value))
-    return seen
-
-
-def _evidence(policy: LoadedPolicy, reading: Reading, sample: Sample, threshold: str, covered: int | None) -> Evidence:
-    return Evidence(
-        query=sample.query,
-        value=sample.value,
-        unit=reading.signal.unit,
-        threshold=threshold,
-        at=sample.at,
-        signal=policy.measures,
-        source=reading.key,
-        labels=dict(sample.labels),
-        covered=covered,
-    )

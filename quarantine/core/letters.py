@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from quarantine.core.case import Case, Finding
-from quarantine.core.model import DeviceKind, Machine
+from quarantine.core.fleet import FleetSpec
+from quarantine.core.model import DeviceKind, Machine, Severity
 from quarantine.core.policy import Rules
 from quarantine.core.units import format_number
 
-_CATEGORY = {DeviceKind.GPU: "GPU", DeviceKind.IB_PORT: "InfiniBand", DeviceKind.NODE: "node"}
+_CATEGORY = {
+    DeviceKind.GPU: "GPU",
+    DeviceKind.NVLINK: "NVLink",
+    DeviceKind.IB_PORT: "InfiniBand",
+    DeviceKind.NODE: "node",
+}
+ASKED_FOR = Severity.CRITICAL  # of a case that a person opened and no policy has found anything for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,9 @@ class CaseReport:
     opened_at: datetime
     opened_by: str
     faults: tuple[Fault, ...]
+    provider_description: str = ""  # what the fleet file says of the provider, for people
+    provider_contact: str = ""  # whom to ask on our side
+    channel: str = ""  # where the fleet's routes send the message; empty: to the settings' channel
 
 
 def fault(finding: Finding, rules: Rules) -> Fault:
@@ -77,9 +87,21 @@ def _done(case: Case) -> str:
     )
 
 
+def channel(case: Case, provider: str, fleet: FleetSpec) -> str:
+    """Where the first route that matches sends a case's message; empty where none does."""
+    worst = max((finding.severity.rank for finding in case.findings), default=ASKED_FOR.rank)
+    for route in fleet.routes:
+        elsewhere = route.pool not in (None, case.pool) or route.provider not in (None, provider)
+        if not elsewhere and (route.severity is None or worst >= route.severity.rank):
+            return route.channel
+    return ""
+
+
 def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
     """What is sent when the swap of a case's machine is asked for."""
     pool = next((p for p in rules.fleet.pools if p.name == case.pool), None)
+    provider = pool.provider if pool else ""
+    known = next((p for p in rules.fleet.providers if p.name == provider), None)
     faults = tuple(fault(f, rules) for f in case.findings)
     devices = ", ".join(dict.fromkeys(f.device for f in faults)) or "machine"
     return CaseReport(
@@ -88,7 +110,7 @@ def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
         node=case.node,
         machine=case.machine,
         pool=case.pool,
-        provider=pool.provider if pool else "",
+        provider=provider,
         ask="report",
         title=f"{case.node}: {devices} suspect, please replace the machine",
         reason=case.reason,
@@ -96,4 +118,7 @@ def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
         opened_at=case.opened_at,
         opened_by=case.opened_by,
         faults=faults,
+        provider_description=" ".join(known.description.split()) if known else "",
+        provider_contact=(known.contact or "") if known else "",
+        channel=channel(case, provider, rules.fleet),
     )

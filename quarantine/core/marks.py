@@ -57,12 +57,16 @@ def machine_matches(node: Node, machine: Machine) -> bool:
 
 def same_hardware(node: Node, machine: Machine) -> bool:
     """Whether a Node object, perhaps made again, stands for this machine. Where nothing tells, it does not."""
-    now = node.machine
-    if now.node_uid == machine.node_uid:
+    return same_machine(node.machine, machine)
+
+
+def same_machine(now: Machine, then: Machine) -> bool:
+    """Whether two records are of one machine's hardware. Where nothing tells, they are not."""
+    if now.node_uid == then.node_uid:
         return True
-    if now.system_uuid and machine.system_uuid:
-        return now.system_uuid == machine.system_uuid
-    return bool(now.provider_id) and now.provider_id == machine.provider_id
+    if now.system_uuid and then.system_uuid:
+        return now.system_uuid == then.system_uuid
+    return bool(now.provider_id) and now.provider_id == then.provider_id
 
 
 def mark(node: Node, case: Case, *, prefix: str, reason: str, cordon: bool, phase: str) -> NodePatch:

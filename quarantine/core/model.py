@@ -97,7 +97,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The fields of a Node object that matter here. `annotations` holds only those under our prefix."""
+    """The fields of a Node object that matter here.
+
+    `annotations` holds those under our prefix, and those that the fleet file names as signs of maintenance.
+    """
 
     name: str
     machine: Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quarantine.core import asked, strays, triage, upkeep
+from quarantine.core import asked, recovery, strays, triage, upkeep
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Hold, Kind
 from quarantine.core.draft import JUDGE, Draft
@@ -34,7 +34,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     asked.waiting(draft)
     # What ends comes before what begins: the budget that it frees is there in the same plan.
     upkeep.late_marks(draft, complete=complete)
-    triage.recoveries(draft, judgements)
+    recovery.recoveries(draft, judgements)
     draft.count_budgets()
     triage.offences(draft, fit, complete=complete)
     upkeep.deadlines(draft, complete=complete)
@@ -50,7 +50,7 @@ def judge_all(snapshot: Snapshot, rules: Rules) -> list[Judgement]:
     """The verdicts of every policy that was asked."""
     directory = Directory.of(snapshot.nodes)
     asked_of = [policy for policy in rules.policies if policy.name in snapshot.answers]
-    return [judge(policy, snapshot.answers[policy.name], rules, directory) for policy in asked_of]
+    return [judge(policy, snapshot.answers[policy.name], rules, directory, snapshot.uptime) for policy in asked_of]
 
 
 def summary(

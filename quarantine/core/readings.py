@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.signal import SignalSpec, Source
+
+NODE_PART = "quarantine_node"  # the label that a query gives the part of a node's label which is its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,18 @@ class Reading:
     @property
     def group(self) -> tuple[str, ...]:
         """What a device is aggregated by, so that a job change, MIG or a second exporter does not split it."""
-        return (*self.node_labels, *self.device_labels)
+        by_part = self.node_key if self.source.node.part is not None else ()
+        return (*self.node_labels, *self.device_labels, *by_part)
+
+    @property
+    def node_key(self) -> tuple[str, ...]:
+        """What a node is aggregated by: its labels, or one that the query makes of their part that is the name."""
+        return self.node_labels if self.source.node.part is None else (NODE_PART,)
+
+    @property
+    def raw_labels(self) -> tuple[str, ...]:
+        """Those of the group that the metric itself has: its node's may come from another one."""
+        return self.device_labels if self.source.node.via is not None else (*self.node_labels, *self.device_labels)
 
 
 def readings(signal: SignalSpec, matchers: Mapping[str, str]) -> tuple[Reading, ...]:
@@ -63,3 +77,14 @@ def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Readin
     exporter = recovery.load.exporter or reading.source.exporter
     same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == exporter)
     return next(same, None)
+
+
+def boot_grace(rules: Rules) -> timedelta | None:
+    """The longest grace after boot that any policy grants; None: nobody needs to know how long a node has been up."""
+    return max((p.spec.grace.boot for p in rules.policies if p.spec.grace.boot is not None), default=None)
+
+
+def uptime_readings(rules: Rules) -> tuple[Reading, ...]:
+    """The readings of the fleet's uptime signal; none where it names none."""
+    signal = rules.signals.get(rules.fleet.uptime) if rules.fleet.uptime is not None else None
+    return readings(signal, rules.fleet.matchers) if signal is not None else ()

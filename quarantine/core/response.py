@@ -55,7 +55,7 @@ class Response(Model):
     """What is done about a bad verdict, in enforce mode."""
 
     taint: StrictBool = Field(
-        default=True, description="`false`: the finding is shown and told, and no machine is taken out for it."
+        default=True, description="`false`: the finding is shown (status, explain), and no machine is taken out for it."
     )
     cordon: StrictBool = True
     drain: Literal["never"] = Field(default="never", description="Pods that run are left alone.")

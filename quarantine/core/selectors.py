@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from quarantine.core.model import Device
 from quarantine.core.readings import Reading
 from quarantine.core.signal import Source
 
@@ -12,19 +13,24 @@ Labels = Mapping[str, str]
 Narrow = tuple[str, ...] | None  # matchers that keep a selector to some devices; None: the whole fleet
 
 
-def select(reading: Reading, only: Narrow, metric: str | None = None) -> str:
-    """A metric with the fleet's and the source's matchers, kept to some devices or requiring names."""
+def select(reading: Reading, only: Narrow, metric: str | None = None, *, also: Iterable[str] = ()) -> str:
+    """A metric with the fleet's and the source's matchers, kept to some devices or requiring names.
+
+    `also`: matchers besides, as those of one model.
+    """
     fixed = {**reading.matchers, **reading.source.match}
     matchers = [f"{k}={quote(v)}" for k, v in fixed.items()]
     matchers += only if only is not None else [f'{label}!=""' for label in required_labels(reading.source)]
+    matchers += also
     return f"{metric or reading.metric}{{{','.join(dict.fromkeys(matchers))}}}"
 
 
 def required_labels(source: Source) -> tuple[str, ...]:
     """A series must name node and device to be evidence. Where a name has alternatives, none can be required."""
-    device = source.device
-    names = [source.node.first, *((device.first, *((part,) for part in device.join)) if device else ())]
-    return tuple(labels[0] for labels in names if len(labels) == 1)
+    device, via = source.device, source.node.via
+    node = [source.node.first] if via is None else [(label,) for label in via.by]
+    names = [*node, *((device.first, *((part,) for part in device.join)) if device else ())]
+    return tuple(dict.fromkeys(labels[0] for labels in names if len(labels) == 1))
 
 
 def narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
@@ -39,8 +45,43 @@ def narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
     return tuple(found)
 
 
+def narrowed_to_nodes(reading: Reading, devices: Sequence[Labels]) -> tuple[str, ...]:
+    """Matchers that let all series of these devices' nodes through, where one of them has the node's label.
+
+    Where the name is a part of the label, those that contain it.
+    """
+    if reading.source.node.part is None:
+        return narrowed(reading.node_labels, devices) or ()
+    names = sorted({device[label] for label in reading.node_key for device in devices if device.get(label)})
+    if not names:
+        return ()
+    contains = f".*({'|'.join(map(_regex, names))}).*"
+    return tuple(f"{label}=~{quote(f'({contains})?')}" for label in reading.node_labels)
+
+
+def named_devices(reading: Reading, devices: Sequence[Device]) -> list[Narrow]:
+    """Matchers for devices by their names: one set for each label that may carry the name.
+
+    None at all where the reading cannot be narrowed, or names its devices in another number of parts.
+    """
+    spec = reading.source.device
+    if reading.metric is None or spec is None or not devices:
+        return []
+    if spec.join:
+        parts = [device.name.split("/") for device in devices]
+        if any(len(names) != len(spec.join) for names in parts):
+            return []
+        return [narrowed(spec.join, [dict(zip(spec.join, names, strict=True)) for names in parts])]
+    return [narrowed((label,), [{label: device.name} for device in devices]) for label in spec.first]
+
+
 def names_node(reading: Reading, label: str, said: str) -> str:
-    """A matcher for the series of one node. An address comes with the exporter's port."""
+    """A matcher for the series of one node. An address comes with the exporter's port.
+
+    Where only a part of the value is the name, others that contain it pass too: who asks must look again.
+    """
+    if reading.source.node.part is not None:
+        return f"{label}=~{quote(f'.*{_regex(said)}.*')}"
     if reading.source.node.means == "name":
         return f"{label}={quote(said)}"
     host = f"\\[?{_regex(said)}\\]?" if ":" in said else _regex(said)

@@ -13,10 +13,10 @@ from quarantine.core.units import Duration, Number, format_number
 
 
 class Via(Model):
-    """A mapping metric: one series for each value of `on`, which carries the node's label."""
+    """A mapping metric: one series for each value of `by`, which carries the node's label."""
 
     metric: MetricName
-    on: tuple[LabelName, ...] = Field(min_length=1, description="Labels that both metrics have.")
+    by: tuple[LabelName, ...] = Field(min_length=1, description="Labels that both metrics have.")
 
 
 class NodeLabel(Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Evidence, Finding
 from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
@@ -17,6 +17,8 @@ from quarantine.core.lifecycle import check_transition
 from quarantine.core.model import Device, Severity, Verdict
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
+FINDING_MEMORY = timedelta(days=28)  # longer than any time within which an escalation counts findings
+MOST_EARLIER = 100  # of one finding: as many as an escalation can count
 PENDING = EffectState(EffectStatus.PENDING)
 
 
@@ -131,16 +133,26 @@ def _with_finding(case: Case, decision: Decision) -> Case:
     if same is not None and same.verdict is Verdict.BAD:
         return case
     others = tuple(f for f in case.findings if f.key != _key(decision))
-    return replace(case, findings=(*others, _finding(decision, decision.policy, decision.device, decision.evidence)))
+    new = _finding(decision, decision.policy, decision.device, decision.evidence, _earlier(same, decision.at))
+    return replace(case, findings=(*others, new))
+
+
+def _earlier(before: Finding | None, now: datetime) -> tuple[datetime, ...]:
+    """When a finding that recovered and is back began before; as far as an escalation can look back."""
+    if before is None or before.verdict is not Verdict.GOOD:
+        return ()
+    return tuple(at for at in (*before.earlier, before.since) if at > now - FINDING_MEMORY)[-MOST_EARLIER:]
 
 
 def _key(decision: Decision) -> tuple[str | None, Device | None]:
     return (decision.policy, decision.device)
 
 
-def _finding(decision: Decision, policy: str, device: Device, evidence: Evidence) -> Finding:
+def _finding(
+    decision: Decision, policy: str, device: Device, evidence: Evidence, earlier: tuple[datetime, ...]
+) -> Finding:
     severity = decision.severity or Severity.WARNING
-    return Finding(policy, device, severity, decision.at, decision.verdict or Verdict.UNKNOWN, evidence)
+    return Finding(policy, device, severity, decision.at, decision.verdict or Verdict.UNKNOWN, evidence, earlier)
 
 
 def _with_effects(case: Case, decision: Decision) -> Case:

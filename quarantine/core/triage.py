@@ -1,19 +1,18 @@
-"""From verdicts to decisions about machines: quarantine, or a hold with its reason; join; recover."""
+"""From verdicts to decisions about machines: quarantine, or a hold with its reason; join."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from quarantine.core import budget
 from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
-from quarantine.core.decision import Action, Decision, Kind
+from quarantine.core.decision import Action, Decision, Dismissal, Kind
 from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, judge_key, policy_fields
 from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, Offence
-from quarantine.core.marks import same_hardware
-from quarantine.core.model import Device, Mode, Node, Verdict
-from quarantine.core.policy import LoadedPolicy
+from quarantine.core.model import Node, Verdict
+from quarantine.core.obstacles import Obstacle, barred, common_causes, dismissal, obstacle, takes_out
 from quarantine.core.reasons import in_words, saw
 
 MARKING = (Effect.MARK, Effect.EVENT)
@@ -65,89 +64,136 @@ def _unfit(judgement: Judgement) -> tuple[HeldBy | None, str, Evidence | None]:
     return None, "", None
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is found bad on one machine, the strongest first."""
+
+    node: Node
+    bad: tuple[tuple[Offence, Obstacle | None], ...]  # each with what stands in its way
+    dismissed: tuple[tuple[Offence, Dismissal], ...]
+    in_grace: tuple[Offence, ...]
+
+    @property
+    def lead(self) -> tuple[Offence, Obstacle | None]:
+        """The strongest that nothing stands in the way of; if there is none, the strongest."""
+        return next((pair for pair in self.bad if pair[1] is None), self.bad[0])
+
+    @property
+    def all(self) -> tuple[Offence, ...]:
+        """Every one of them."""
+        return (*(o for o, _ in self.bad), *(o for o, _ in self.dismissed), *self.in_grace)
+
+    @property
+    def order(self) -> tuple[int, int, int, str, str, str]:
+        """Who comes first where a budget does not suffice for all."""
+        if not self.bad:
+            return (2, *_strength(self.all[0]))
+        lead, obstacle = self.lead
+        return (0 if obstacle is None else 1, *_strength(lead))
+
+
 def offences(draft: Draft, fit: Sequence[Judgement], *, complete: bool) -> None:
     """All findings of one machine together: the strongest decides, the others join its case.
 
     `complete`: every policy was answered and fit, so that a node without any offence has none.
     """
-    by_node: dict[str, list[Offence]] = {}
-    for judgement in fit:
-        for offence in judgement.bad:
-            by_node.setdefault(offence.node.name, []).append(offence)
-    ordered = [sorted(found, key=_strength) for found in by_node.values()]
-    for found in sorted(ordered, key=lambda offences: _strength(offences[0])):
-        _machine(draft, found)
+    found = _by_machine(draft, fit)
+    for machine in sorted(found, key=lambda machine: machine.order):
+        _machine(draft, machine)
     if complete:
-        for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in by_node]:
+        known = {machine.node.name for machine in found}
+        for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in known]:
             draft.lift(key, f"nothing is found bad on {key.removeprefix(NODE)} any more")
 
 
+def _by_machine(draft: Draft, fit: Sequence[Judgement]) -> list[_Found]:
+    common = common_causes(draft, fit)
+    bad: dict[str, list[Offence]] = {}
+    in_grace: dict[str, list[Offence]] = {}
+    for judgement in fit:
+        for offence in judgement.bad:
+            bad.setdefault(offence.node.name, []).append(offence)
+        for offence in judgement.in_grace:
+            in_grace.setdefault(offence.node.name, []).append(offence)
+    found = []
+    for name in {**bad, **in_grace}:
+        ordered = sorted(bad.get(name, ()), key=_strength)
+        # Once a case is open, a person's word about an earlier one keeps nothing out of it.
+        words = [(o, None if draft.open_case(name) else dismissal(draft, o)) for o in ordered]
+        found.append(
+            _Found(
+                node=draft.nodes[name],
+                bad=tuple((o, obstacle(draft, o, common.get(o.policy.name))) for o, word in words if word is None),
+                dismissed=tuple((o, word) for o, word in words if word is not None),
+                in_grace=tuple(sorted(in_grace.get(name, ()), key=_strength)),
+            )
+        )
+    return found
+
+
 def _strength(offence: Offence) -> tuple[int, int, str, str, str]:
-    spec = offence.policy.spec
-    enforced = 0 if spec.mode is Mode.ENFORCE else 1
-    return (enforced, -spec.severity.rank, offence.node.name, offence.policy.name, offence.device.name)
+    enforced = 0 if takes_out(offence.policy) else 1
+    rank = offence.policy.spec.severity.rank
+    return (enforced, -rank, offence.node.name, offence.policy.name, offence.device.name)
 
 
-def _machine(draft: Draft, found: list[Offence]) -> None:
-    lead, node = found[0], found[0].node
-    case = draft.open_case(node.name)
-    pool = budget.pool_of(node, draft.rules)
-    barred = _barred(draft, node, pool)
-    if barred is not None and case is None:
-        draft.hold(_decide(draft, lead, None, None, pool, barred, NO_CASE[barred]))
+def _machine(draft: Draft, found: _Found) -> None:
+    case = draft.open_case(found.node.name)
+    pool = budget.pool_of(found.node, draft.rules)
+    no_case = _kept_out(draft, found, case)
+    if no_case is not None:
+        offence, why = no_case
+        draft.hold(_decide(draft, offence, None, None, pool, why))
         return
-    if case is None:
-        found = [offence for offence in found if not _dismissed(draft, offence)]
-        if not found:
-            return
-        lead = found[0]
-    draft.lift(_node_key(lead), f"{node.name} may be acted on again")
+    draft.lift(_node_key(found.node), f"{found.node.name} may be acted on again")
+    if not found.bad:
+        return
     if case is None or case.phase is Phase.SUSPECTED:
-        case = _suspect(draft, lead, case, pool, barred)
-    for offence in found:
+        case = _suspect(draft, found, case, pool)
+    for offence, _ in found.bad:
         _join(draft, offence, draft.state.cases[case.id])
 
 
-def _suspect(draft: Draft, lead: Offence, case: Case | None, pool: Pool | None, barred: HeldBy | None) -> Case:
+def _kept_out(draft: Draft, found: _Found, case: Case | None) -> tuple[Offence, Obstacle] | None:
+    """What opens no case and adds to none, with the reason; None where what is bad may be looked at further."""
+    first = found.bad[0][0] if found.bad else found.all[0]
+    if case is None and (bar := barred(draft, found.node)) is not None:
+        return first, Obstacle(bar, NO_CASE[bar])
+    if found.node.name in draft.maintained:
+        said = f"planned work is under way on the node: {draft.maintained[found.node.name]}"
+        told = case is not None and case.marked and all(_stands(case, offence) for offence in found.all)
+        return None if told else (first, Obstacle(HeldBy.MAINTENANCE, said))
+    if case is not None or found.bad:
+        return None
+    if found.dismissed:
+        offence, word = found.dismissed[0]
+        why = f"{NO_CASE[HeldBy.DISMISSED]} ({word.reason}), until {word.until:%Y-%m-%d %H:%M} UTC"
+        return offence, Obstacle(HeldBy.DISMISSED, why)
+    return first, Obstacle(HeldBy.GRACE, NO_CASE[HeldBy.GRACE])
+
+
+def _suspect(draft: Draft, found: _Found, case: Case | None, pool: Pool | None) -> Case:
     """Quarantine, or hold with a reason; a held machine waits in `suspected` and is judged afresh at each cycle."""
-    held_by, why = _held(draft, lead, pool, barred)
-    case_id = case.id if case is not None else draft.new_case_id(lead.node)
-    decision = _decide(draft, lead, case, case_id, pool, held_by, why)
-    if held_by is None:
+    lead, hindrance = found.lead
+    hindrance = _held(draft, found.node, lead, hindrance, pool)
+    case_id = case.id if case is not None else draft.new_case_id(found.node)
+    decision = _decide(draft, lead, case, case_id, pool, hindrance)
+    if hindrance is None:
         draft.emit(decision)
     else:
         draft.hold(decision)
     return draft.state.cases[case_id]
 
 
-def _held(draft: Draft, lead: Offence, pool: Pool | None, barred: HeldBy | None) -> tuple[HeldBy | None, str]:
-    if barred is not None or pool is None:
-        barred = barred or HeldBy.NOT_IN_POOL
-        return barred, NO_CASE[barred]
-    if draft.snapshot.mode is Mode.OBSERVE:
-        return HeldBy.OBSERVE_MODE, "the installation only observes"
-    if lead.policy.spec.mode is Mode.OBSERVE:
-        return HeldBy.OBSERVE_MODE, f"policy {lead.policy.name} only observes"
-    full = budget.exceeded(draft.budgets[pool.name], lead.node)
-    return (HeldBy.BUDGET, full) if full is not None else (None, "")
-
-
-def _barred(draft: Draft, node: Node, pool: Pool | None) -> HeldBy | None:
-    ignored = node.labels.get(f"{draft.rules.prefix}/ignore") == "true"
-    if ignored or node.name in draft.rules.fleet.never_touch:
-        return HeldBy.IGNORED
-    return HeldBy.NOT_IN_POOL if pool is None else None
-
-
-def _dismissed(draft: Draft, offence: Offence) -> bool:
-    for dismissal in draft.state.dismissals:
-        same = dismissal.node == offence.node.name and same_hardware(offence.node, dismissal.machine)
-        if same and dismissal.until > draft.now and (offence.evidence.signal, offence.device) in dismissal.findings:
-            pool = budget.pool_of(offence.node, draft.rules)
-            why = f"{NO_CASE[HeldBy.DISMISSED]} ({dismissal.reason}), until {dismissal.until:%Y-%m-%d %H:%M} UTC"
-            draft.hold(_decide(draft, offence, None, None, pool, HeldBy.DISMISSED, why))
-            return True
-    return False
+def _held(draft: Draft, node: Node, lead: Offence, hindrance: Obstacle | None, pool: Pool | None) -> Obstacle | None:
+    bar = barred(draft, node)
+    if bar is not None or pool is None:
+        bar = bar or HeldBy.NOT_IN_POOL
+        return Obstacle(bar, NO_CASE[bar])
+    if hindrance is not None:
+        return hindrance
+    full = budget.exceeded(draft.budgets[pool.name], node, lead.policy.spec.severity)
+    return None if full is None else Obstacle(HeldBy.BUDGET, full)
 
 
 def _decide(
@@ -156,9 +202,9 @@ def _decide(
     case: Case | None,
     case_id: str | None,
     pool: Pool | None,
-    held_by: HeldBy | None,
-    why: str,
+    hindrance: Obstacle | None,
 ) -> Decision:
+    held_by = None if hindrance is None else hindrance.held_by
     seen = saw(offence.policy, offence.device, offence.node.name, offence.evidence)
     state = draft.budgets.get(pool.name) if pool else None
     phase = None
@@ -167,7 +213,7 @@ def _decide(
     return draft.decision(
         Kind.DECIDED if held_by is None else Kind.HELD,
         Action.QUARANTINE,
-        seen if held_by is None else f"{seen}; held because {why}",
+        seen if hindrance is None else f"{seen}; held because {hindrance.why}",
         node=offence.node.name,
         machine=offence.node.machine if case is None else case.machine,
         case=case_id,
@@ -176,7 +222,7 @@ def _decide(
         verdict=Verdict.BAD,
         severity=offence.policy.spec.severity,
         held_by=held_by,
-        hold_key=case_key(case_id) if case_id else _node_key(offence),
+        hold_key=case_key(case_id) if case_id else _node_key(offence.node),
         evidence=offence.evidence,
         budget=state,
         effects=MARKING if held_by is None else (),
@@ -185,13 +231,18 @@ def _decide(
     )
 
 
-def _node_key(offence: Offence) -> str:
-    return f"{NODE}{offence.node.name}"
+def _node_key(node: Node) -> str:
+    return f"{NODE}{node.name}"
+
+
+def _stands(case: Case, offence: Offence) -> bool:
+    """Whether a finding is held against the machine already."""
+    key = (offence.policy.name, offence.device)
+    return any(finding.key == key and finding.verdict is Verdict.BAD for finding in case.findings)
 
 
 def _join(draft: Draft, offence: Offence, case: Case) -> None:
-    key = (offence.policy.name, offence.device)
-    if any(f.key == key and f.verdict is Verdict.BAD for f in case.findings):
+    if _stands(case, offence):
         return
     draft.emit(
         draft.about_case(
@@ -206,51 +257,3 @@ def _join(draft: Draft, offence: Offence, case: Case) -> None:
             **policy_fields(offence.policy),
         )
     )
-
-
-def recoveries(draft: Draft, judgements: Iterable[Judgement]) -> None:
-    """Findings with positive evidence of health under load end a suspicion; a quarantine stays."""
-    good: dict[tuple[str, str, Device], Evidence] = {}
-    policies: dict[str, LoadedPolicy] = {}
-    # Where the trigger was not answered, whether the device is bad at the same time is not known.
-    for judgement in (j for j in judgements if j.failed is None):
-        policies[judgement.policy.name] = judgement.policy
-        for (node, device), evidence in judgement.good.items():
-            good[judgement.policy.name, node, device] = evidence
-    for case in draft.open_cases():
-        _recover(draft, case, good, policies)
-
-
-def _recover(
-    draft: Draft,
-    case: Case,
-    good: Mapping[tuple[str, str, Device], Evidence],
-    policies: Mapping[str, LoadedPolicy],
-) -> None:
-    for finding in case.findings:
-        evidence = good.get((finding.policy, case.node, finding.device))
-        if evidence is None or finding.verdict is not Verdict.BAD:
-            continue
-        draft.emit(
-            draft.about_case(
-                Kind.DECIDED,
-                Action.RECOVER,
-                case,
-                f"{finding.device} on {case.node} is good again by policy {finding.policy}, under load",
-                device=finding.device,
-                verdict=Verdict.GOOD,
-                evidence=evidence,
-                **policy_fields(policies[finding.policy]),
-            )
-        )
-    case = draft.state.cases[case.id]
-    # A finding of a policy that is no more cannot recover, and holds nobody.
-    left = [f for f in case.findings if f.verdict is not Verdict.GOOD and draft.rules.policy(f.policy) is not None]
-    waits = case.phase is Phase.SUSPECTED or case.waits_for_mark
-    if waits and case.findings and not left and not case.by_person and case.node not in draft.bad_now:
-        reason = f"no finding on {case.node} stands: each is good again under load, or its policy is no more"
-        draft.emit(
-            draft.about_case(
-                Kind.DECIDED, Action.DISMISS, case, reason, phase=Phase.DISMISSED, hold_key=case_key(case.id)
-            )
-        )

@@ -51,7 +51,7 @@ class ModelBound(Model):
     @property
     def regex(self) -> str:
         """The glob as an anchored RE2 and Python regular expression."""
-        return ".*".join(re.escape(part).replace("\\ ", " ").replace("\\-", "-") for part in self.model.split("*"))
+        return _regex(self.model)
 
     @property
     def given(self) -> list[str]:
@@ -146,6 +146,11 @@ class ModelRecovery(Model):
     below: Bound | None = None
     above: Bound | None = None
 
+    @property
+    def regex(self) -> str:
+        """The glob as an anchored RE2 and Python regular expression."""
+        return _regex(self.model)
+
 
 class Recovery(Model):
     """What is good again: positive evidence under load, never the absence of a finding.
@@ -167,18 +172,41 @@ def camel(name: str) -> str:
     return first + "".join(part.title() for part in rest)
 
 
+def _regex(glob: str) -> str:
+    return ".*".join(re.escape(part).replace("\\ ", " ").replace("\\-", "-") for part in glob.split("*"))
+
+
+def bound_for(trigger: Trigger, model: str) -> Trigger | ModelBound:
+    """The bound that counts for a device of this model: the first that matches, or the trigger's own."""
+    return next((bound for bound in trigger.models if re.fullmatch(bound.regex, model)), trigger)
+
+
+def is_beyond(bound: Trigger | ModelBound, value: float) -> bool:
+    """Whether a value is on the bad side. False for events and absence, which have no sides."""
+    if isinstance(bound.outside, Outside):
+        return not bound.outside.min <= value <= bound.outside.max
+    if bound.below is not None:
+        return value < bound.below
+    high = bound.above if bound.above is not None else bound.above_siblings
+    return high is not None and value > high
+
+
+def bound_text(bound: Trigger | ModelBound, unit: str) -> str:
+    """`above 78 °C`."""
+    if isinstance(bound.outside, Outside):
+        return f"outside {format_number(bound.outside.min)} to {format_number(bound.outside.max)} {unit}"
+    if bound.above_siblings is not None:
+        return f"more than {format_number(bound.above_siblings)} {unit} above the median of its siblings"
+    side, value = ("above", bound.above) if bound.above is not None else ("below", bound.below)
+    assert value is not None  # noqa: S101  (events and absence are told otherwise)
+    return f"{side} {format_number(value)} {unit}"
+
+
 def threshold_text(trigger: Trigger, unit: str, model: str = "") -> str:
     """The trigger in words: `above 78 °C for 5m, 10% tolerated`. `model`: of the device it is about, if known."""
     if trigger.form is Form.EVENTS:
         return f"at least {trigger.events} new {unit} within {format_duration(trigger.window)}"
     if trigger.form is Form.ABSENT:
         return f"absent for {format_duration(trigger.window)}"
-    own = next((bound for bound in trigger.models if re.fullmatch(bound.regex, model)), trigger)
     lasts = f"for {format_duration(trigger.window)}, {format_share(trigger.tolerate)} tolerated"
-    if isinstance(own.outside, Outside):
-        return f"outside {format_number(own.outside.min)} to {format_number(own.outside.max)} {unit} {lasts}"
-    if own.above_siblings is not None:
-        return f"more than {format_number(own.above_siblings)} {unit} above the median of its siblings {lasts}"
-    side, bound = ("above", own.above) if own.above is not None else ("below", own.below)
-    assert bound is not None  # noqa: S101
-    return f"{side} {format_number(bound)} {unit} {lasts}"
+    return f"{bound_text(bound_for(trigger, model), unit)} {lasts}"

@@ -2,7 +2,8 @@
 
 ledger            cluster                         what is decided
 open case         node gone, or another uid       retire: the machine left
-marked case       our taint is not there          dismiss: a person put the node back, and is not fought
+marked case       our taint is not there          dismiss: a person put the node back, and is not fought;
+                                                  while planned work is under way on the node, nothing
 no such case      our taint is there              adopt: never removed on sight
 ended case        its taint is there again        held, and told
 """
@@ -38,7 +39,7 @@ def cases(draft: Draft) -> None:
             _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} is another machine under the same name now")
         elif not machine_matches(node, case.machine):
             _follow(draft, case, node)
-        elif _put_back(case, node, draft.rules.prefix):
+        elif case.node not in draft.maintained and _put_back(case, node, draft.rules.prefix):
             back.append(case)
     if _too_many(draft, len(lost) + len(back)):
         return
@@ -111,7 +112,7 @@ def late_marks(draft: Draft, *, complete: bool) -> None:
             continue
         if not enforcing(case, draft.rules):
             reason = f"{case.node} is not marked yet, and no policy that found it bad enforces any more"
-        elif complete and draft.now >= case.phase_since + MARK_LATE and not _judged_bad_now(draft, case):
+        elif complete and draft.now >= case.phase_since + MARK_LATE and _judged_not_bad(draft, case):
             reason = f"{case.node} could not be marked for long, and is not found bad now"
         else:
             continue
@@ -128,7 +129,7 @@ def deadlines(draft: Draft, *, complete: bool) -> None:
         if rule.deadline is None or draft.now < case.phase_since + rule.deadline:
             continue
         unconfirmed = case.phase is Phase.SUSPECTED and not case.by_person and not _judged_bad_now(draft, case)
-        if unconfirmed and complete:
+        if unconfirmed and complete and case.node not in draft.unjudged:
             reason = f"{case.node} was neither acted on nor found bad again within {rule.deadline.days} days"
             _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason)
         elif not unconfirmed:
@@ -161,6 +162,11 @@ def sweep(draft: Draft) -> None:
 def _judged_bad_now(draft: Draft, case: Case) -> bool:
     bad = draft.bad_now.get(case.node, frozenset())
     return any(finding.key in bad for finding in case.findings)
+
+
+def _judged_not_bad(draft: Draft, case: Case) -> bool:
+    """Where nothing is judged (planned work, a start a moment ago), what is not found bad is unknown."""
+    return case.node not in draft.unjudged and not _judged_bad_now(draft, case)
 
 
 def _put_back(case: Case, node: Node, prefix: str) -> bool:

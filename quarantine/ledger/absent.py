@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from quarantine.core.decision import Request, State
 from quarantine.core.errors import UsageError
+from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.ports import LedgerView, TrailRow
 
@@ -45,6 +46,14 @@ class AbsentLedger:
     def decisions(self, *, node: str | None = None, case: str | None = None) -> Iterator[TrailRow]:  # noqa: ARG002
         """None."""
         return iter(())
+
+    def rule_files(self) -> tuple[RuleFile, ...]:
+        """None."""
+        return ()
+
+    def policy_runs(self) -> Mapping[str, PolicyRun]:
+        """None."""
+        return {}
 
     def waiting(self) -> frozenset[str]:
         """None."""

@@ -15,13 +15,13 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 from quarantine.core.case import Case
 from quarantine.core.decision import Action, Dismissal, Hold, Kind, State
 from quarantine.core.errors import SchemaMismatch
-from quarantine.core.state import PACE_MEMORY
+from quarantine.core.state import FINDING_MEMORY, PACE_MEMORY
 from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import actions, cases, decisions, dismissals, holds, pending_only, requests
 from quarantine.ledger.text import fit, unescape
 from quarantine.ledger.upsert import upsert
 
-ENDED_MEMORY = timedelta(days=7)  # how long an ended case stays in the state
+ENDED_MEMORY = FINDING_MEMORY  # how long an ended case stays in the state: an escalation counts its findings
 ANSWERED_MEMORY = timedelta(days=1)  # how long an answered request does
 Record = TypeVar("Record")
 

@@ -2,8 +2,8 @@
 
 `body` is the canonical text of the record (see `codec`), and what is read back. The columns beside it are for indexes
 and for people with SQL. Every table has a `cluster` column: several clusters may share one Postgres. Rows are written
-by `writer` alone, except `requests`, to which anybody may append. `migrations/` makes the same tables; `drift` proves
-it.
+by `writer` and `inforce` alone, except `requests`, to which anybody may append. `migrations/` makes the same tables;
+`drift` proves it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-REVISION = "0001"  # of the schema that this code reads and writes: the newest file in migrations/versions
+REVISION = "0002"  # of the schema that this code reads and writes: the newest file in migrations/versions
 
 METADATA = MetaData(
     naming_convention={
@@ -205,4 +205,25 @@ policy_versions = Table(
     Column("text", Text, nullable=False),  # the document, letter for letter
     Column("revision", Text),
     Column("first_seen", UtcDateTime, nullable=False),
+)
+
+rule_files = Table(
+    "rule_files",
+    METADATA,
+    Column("cluster", Text, primary_key=True),
+    Column("file", Text, primary_key=True),  # cut where it is very long; `path` is not
+    Column("path", Text, nullable=False),
+    Column("text", Text, nullable=False),  # escaped, as the path is: see `text`
+    Column("hash", String(64), nullable=False),  # of the text
+    Column("revision", Text),
+    Column("accepted_at", UtcDateTime, nullable=False),
+)
+
+policy_runs = Table(
+    "policy_runs",
+    METADATA,
+    Column("cluster", Text, primary_key=True),
+    Column("policy", Text, primary_key=True),
+    Column("version", String(64), nullable=False),
+    Column("cycles", Integer, nullable=False),  # for which this version was judged, as far as they count
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -14,7 +14,8 @@ from sqlalchemy.engine import URL
 from quarantine.core.decision import Decision, Request
 from quarantine.core.errors import UsageError
 from quarantine.core.policy import LoadedPolicy
-from quarantine.ledger import inbox, outbox, projections, revision, trail, writer
+from quarantine.core.rulefiles import PolicyRun, RuleFile
+from quarantine.ledger import inbox, inforce, outbox, projections, revision, trail, writer
 from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.text import escape
 from quarantine.ledger.trail import Head
@@ -91,6 +92,18 @@ class SqlLedger:
             revision.require(connection)
             inbox.ask(connection, self._cluster, request)
 
+    def rule_files(self) -> tuple[RuleFile, ...]:
+        """The versions of the policy files that were accepted last."""
+        with reading(self._engine) as connection:
+            revision.require(connection)
+            return inforce.files(connection, self._cluster)
+
+    def policy_runs(self) -> Mapping[str, PolicyRun]:
+        """By policy: for how many cycles its present version was judged."""
+        with reading(self._engine) as connection:
+            revision.require(connection)
+            return inforce.runs(connection, self._cluster)
+
     def waiting(self) -> frozenset[str]:
         """The ids of unanswered requests, and nothing else of the ledger."""
         with reading(self._engine) as connection:
@@ -118,6 +131,11 @@ class SqlLedger:
             writer.keep_texts(connection, self._cluster, policies, self._now())
             known = self._append(connection, head, decisions) if decisions else self._known
         self._known = known
+
+    def keep_rules(self, term: int, files: Sequence[RuleFile], runs: Mapping[str, PolicyRun]) -> None:
+        """These are the versions in force, and no others; those that are kept already stay as they are."""
+        with self._fenced(term) as (connection, _):
+            inforce.keep(connection, self._cluster, files, runs)
 
     def attempt(self, term: int, key: str, at: datetime) -> None:
         """About to try an effect: committed before it is tried. Raises Conflict where it is not pending."""

@@ -1,18 +1,31 @@
 """The settings of an installation: command line over environment over `quarantine.yaml` over defaults."""
 
-from quarantine.settings.models import Cycle, Kubernetes, Log, Prometheus, Settings, Slack, Tickets, shipped_policies
+from quarantine.settings.models import (
+    Cycle,
+    Kubernetes,
+    Log,
+    Metrics,
+    Prometheus,
+    Settings,
+    Slack,
+    Tickets,
+    shipped_policies,
+)
 from quarantine.settings.reading import DEFAULT_FILE, load
 from quarantine.settings.reference import reference
+from quarantine.settings.values import listen_address
 
 __all__ = [
     "DEFAULT_FILE",
     "Cycle",
     "Kubernetes",
     "Log",
+    "Metrics",
     "Prometheus",
     "Settings",
     "Slack",
     "Tickets",
+    "listen_address",
     "load",
     "reference",
     "shipped_policies",

@@ -2,83 +2,32 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quarantine.core.document import Name
 from quarantine.core.model import Mode
-from quarantine.core.units import Duration, format_duration, parse_duration
+from quarantine.core.units import Duration, format_duration
+from quarantine.settings.values import (
+    Database,
+    LabelPrefix,
+    ListenAddress,
+    Lower,
+    OrZero,
+    Paths,
+    SafeAddress,
+    WebAddress,
+)
 
 if TYPE_CHECKING:
     from quarantine.adapters.prometheus import PrometheusSettings
 
-_PREFIX = re.compile(r"(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+Text = Annotated[str, Field(min_length=1)]
 _SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie"}
-_DATABASES = ("sqlite:", "sqlite+", "postgresql:", "postgresql+")
-
-
-def _zero_or_more(value: object) -> timedelta:
-    return timedelta(0) if value in {"0s", "0ms"} or value == timedelta(0) else parse_duration(value)
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _paths(value: object) -> object:
-    """One path where a list is wanted is a list of one."""
-    return (value,) if isinstance(value, str | Path) else value
-
-
-def _web_address(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        _ = parts.port
-    except ValueError:
-        raise ValueError("is no URL; write http://host:port or https://host") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("is no http or https URL; write http://host:port or https://host")
-    if parts.username or parts.password:
-        raise ValueError("may hold no credentials; use the settings of their own (username, password_file)")
-    if parts.query or parts.fragment:
-        raise ValueError("may not go on after its path; remove what follows `?` or `#`")
-    return value
-
-
-def _safe_address(value: str) -> str:
-    """A token goes there: in the clear only to this machine."""
-    parts = urlsplit(_web_address(value))
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
-        raise ValueError("would send the token in the clear; write https://")
-    return value
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _database(value: SecretStr) -> SecretStr:
-    if not value.get_secret_value().startswith(_DATABASES):
-        raise ValueError(
-            "is neither Postgres nor SQLite; write postgresql+psycopg://user@host/name or sqlite:///file.db"
-        )
-    return value
-
-
-def _label_prefix(value: str) -> str:
-    if not _PREFIX.fullmatch(value):
-        raise ValueError("is no prefix of a label; write a DNS name in lower case, without a slash")
-    return value
 
 
 def shipped_policies() -> Path:
@@ -86,11 +35,6 @@ def shipped_policies() -> Path:
     package = Path(__file__).parents[1]
     packaged = package / "_policies"
     return packaged if packaged.is_dir() else package.parent / "policies"
-
-
-OrZero = Annotated[timedelta, BeforeValidator(_zero_or_more)]
-WebAddress = Annotated[str, AfterValidator(_web_address)]
-Text = Annotated[str, Field(min_length=1)]
 
 
 class Group(BaseModel):
@@ -108,6 +52,13 @@ class Cycle(Group):
     )
     coverage_interval: Duration = Field(
         default=timedelta(minutes=5), description="How often is asked which devices each policy can see at all."
+    )
+    settle: int = Field(
+        default=3,
+        ge=0,
+        le=1000,
+        description="For how many cycles a policy that is new or was changed only observes, whatever its mode; what "
+        "changes its text alone does not count.",
     )
 
     @model_validator(mode="after")
@@ -192,7 +143,7 @@ class Kubernetes(Group):
     )
     context: Text | None = Field(default=None, description="A context of the kubeconfig; left out, its current one.")
     timeout: Duration = Field(default=timedelta(seconds=10), description="What one request may take.")
-    prefix: Annotated[str, AfterValidator(_label_prefix)] = Field(
+    prefix: LabelPrefix = Field(
         default="quarantine.gpu", description="Of every taint, label and annotation that is written."
     )
     relist: Duration = Field(
@@ -211,9 +162,7 @@ class Slack(Group):
     channel: Text | None = Field(
         default=None, description="The channel's id, such as `C0123456789`; its name will not do."
     )
-    base_url: Annotated[str, AfterValidator(_safe_address)] = Field(
-        default="https://slack.com/api/", description="Where Slack's API is."
-    )
+    base_url: SafeAddress = Field(default="https://slack.com/api/", description="Where Slack's API is.")
 
     @property
     def enabled(self) -> bool:
@@ -236,13 +185,22 @@ class Tickets(Group):
         return self
 
 
+class Metrics(Group):
+    """The controller's own metrics, for a Prometheus to scrape."""
+
+    listen: ListenAddress = Field(
+        default="",
+        description="Where `/metrics` is served, as `host:port` (`:9469` is every address); empty: nowhere.",
+    )
+
+
 class Log(Group):
     """What is told on stderr."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
+    level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = Field(
         default="info", description="The least important that is shown."
     )
-    format: Annotated[Literal["console", "json"], BeforeValidator(_lower)] = Field(
+    format: Annotated[Literal["console", "json"], Lower] = Field(
         default="console", description="For people, or a JSON object a line."
     )
 
@@ -261,11 +219,11 @@ class Settings(BaseSettings):
         default=Mode.OBSERVE,
         description="How far the controller may go, whatever its policies say. `enforce` is a deliberate word.",
     )
-    policies: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_paths), Field(min_length=1)] = Field(
+    policies: Annotated[tuple[Path, ...], NoDecode, Paths, Field(min_length=1)] = Field(
         default_factory=lambda: (shipped_policies(),),
         description="Files or directories of policies; in the environment separated by `:`.",
     )
-    database_url: Annotated[SecretStr, AfterValidator(_database)] = Field(
+    database_url: Database = Field(
         default=SecretStr("sqlite:///quarantine.db"), description="The ledger: Postgres, or SQLite for a first try."
     )
     database_url_file: Path | None = Field(default=None, description="Holds that URL, if it has a password in it.")
@@ -274,6 +232,7 @@ class Settings(BaseSettings):
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="The cluster whose nodes are looked after.")
     slack: Slack = Field(default=Slack(), description="Where people are told and asked.")
     tickets: Tickets = Field(default=Tickets(), description="How the provider is asked for another machine.")
+    metrics: Metrics = Field(default=Metrics(), description="The controller's own metrics, for a Prometheus to scrape.")
     log: Log = Field(default=Log(), description="What is told on stderr.")
 
     @model_validator(mode="after")

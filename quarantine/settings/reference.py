@@ -33,6 +33,7 @@ own that a setting in `_file` names.
 _KINDS = {
     bool: "`true`, `false`",
     str: "text",
+    int: "number",
     timedelta: "duration",
     Path: "path",
     SecretStr: "secret",
@@ -89,6 +90,8 @@ def _default(leaf: Leaf) -> str:
         return "the shipped ones"
     if value is None or value is PydanticUndefined:
         return "none"
+    if value == "":
+        return "empty"
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     if isinstance(value, timedelta):

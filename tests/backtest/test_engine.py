@@ -168,6 +168,25 @@ def test_what_is_not_answered_is_a_gap_and_holds_the_policy() -> None:
     assert not result.blind
 
 
+def test_a_bad_minute_is_no_reason_to_know_nothing_of_half_a_day() -> None:
+    known = rules()
+    metrics = memory(known, Told("node-1", 0, bad=between(140, 160)), failing={"candidates": between(65, 67)})
+    result = run(known, NODES, metrics, SPAN)
+    (gap,) = result.gaps
+    assert gap.start <= START + 65 * MINUTE
+    assert gap.end >= START + 66 * MINUTE
+    assert result.unanswered("gpu-hot") < timedelta(minutes=60)
+    assert [o.start for o in result.outages] == [START + 140 * MINUTE]
+
+
+def test_a_query_that_never_has_an_answer_is_not_cut_again_and_again() -> None:
+    known = rules()
+    metrics = memory(known, failing={"candidates": between(0, COUNT)})
+    result = run(known, NODES, metrics, SPAN)
+    assert result.blind
+    assert result.queries < 20
+
+
 def test_neighbouring_gaps_of_one_reason_are_one() -> None:
     known = rules()
     metrics = memory(known, failing={"candidates": between(0, COUNT)})

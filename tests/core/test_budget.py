@@ -84,3 +84,47 @@ def test_no_recovery_where_the_trigger_was_not_answered() -> None:
     given = {"gpu-hot": answers(nodes, trigger=FAILED, good=[hot("node-3", value=60)])}
     made = plan(snapshot(nodes, state=suspected(), given=given), rules())
     assert [t[0] for t in told(made)] == ["judge"]
+
+
+def spared(spares: int) -> list[dict[str, object]]:
+    return [{**pools(quarantined=9, unavailable=9, perHour=9)[0], "spares": spares}]
+
+
+def test_no_spare_left_degradations_wait_and_dead_hardware_does_not() -> None:
+    nodes = fleet()
+    nodes["node-9"] = node("node-9", unschedulable=True)
+    look = snapshot(nodes, hot("node-3"))
+    made = plan(look, rules(pools=spared(1)))
+    assert told(made) == [("quarantine", "node-3", "budget")]
+    assert made.decisions[0].reason.endswith(
+        "held because pool gpu has 1 machines out of service and 1 in reserve, so none is left to take its place, and "
+        "only a fatal finding takes out more"
+    )
+    assert made.decisions[0].budget is not None
+    assert made.decisions[0].budget.spares == 1
+    assert plan(replace(look, state=after(State(), made)), rules(pools=spared(1))).decisions == ()
+    fatal = plan(look, rules(policy(severity="fatal"), pools=spared(1)))
+    assert told(fatal)[0] == ("quarantine", "node-3", None)
+    dead = {**nodes, "node-3": node("node-3", ready=False)}
+    assert told(plan(snapshot(dead, hot("node-3")), rules(pools=spared(1))))[0] == ("quarantine", "node-3", None)
+    cordoned = {**fleet(), "node-3": node("node-3", unschedulable=True)}
+    made = plan(snapshot(cordoned, hot("node-3")), rules(pools=spared(1)))
+    assert told(made)[0] == ("quarantine", "node-3", None), "it needs no spare that it has not got"
+
+
+def test_the_last_spare_is_used_by_the_first() -> None:
+    made = plan(snapshot(None, hot("node-3"), hot("node-5")), rules(pools=spared(1)))
+    assert ("quarantine", "node-3", None) in told(made)
+    assert ("quarantine", "node-5", "budget") in told(made)
+    none = plan(snapshot(None, hot("node-3")), rules(pools=spared(0)))
+    assert told(none) == [("quarantine", "node-3", "budget")]
+
+
+def test_a_machine_held_for_another_reason_takes_no_place_before_one_that_may_go() -> None:
+    """node-1 is worse, and waits for more findings: the one that the budget allows is node-5."""
+    nodes = fleet()
+    heat = policy("gpu-hot")
+    worse = policy("gpu-hotter", severity="fatal", escalation={"findings": 2, "within": "1h"})
+    given = {"gpu-hot": answers(nodes, hot("node-5")), "gpu-hotter": answers(nodes, hot("node-1"))}
+    made = plan(snapshot(nodes, given=given), rules(heat, worse, pools=pools(quarantined=1, unavailable=9, perHour=9)))
+    assert told(made)[:2] == [("quarantine", "node-5", None), ("quarantine", "node-1", "escalation")]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quarantine.core import budget
 from quarantine.core.case import Case, Effect, Phase
-from quarantine.core.decision import Action, Kind, State
+from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.marks import case_on, mark, unmark
 from quarantine.core.model import Answer, Mode, Node, Sample, Samples, Taint
 from quarantine.core.planner import plan
-from quarantine.core.policy import Rules
+from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.state import fold
 from tests.core.world import FAILED, NOW, after, answers, carried_out, fleet, hot, node, policy, rules, snapshot
 
@@ -160,3 +160,99 @@ def test_the_table_of_transitions_is_whole() -> None:
 
 def test_effects_are_carried_out_in_their_order() -> None:
     assert list(Effect) == [Effect.MARK, Effect.EVENT, Effect.TICKET, Effect.NOTIFY, Effect.UNMARK]
+
+
+# --- What stands in the way -------------------------------------------------------------------------------------------
+
+RACK = {"topology": {"rack": "dc/rack"}, "maintenance": {"annotations": {"ops/work": "*"}}}
+policies = st.builds(
+    policy,
+    st.just("gpu-hot"),
+    severity=st.sampled_from(["warning", "critical", "fatal"]),
+    mode=modes.map(str),
+    breaker=st.just({"maxShare": "100%"}),
+    escalation=st.sampled_from([None, {"findings": 2, "within": "2h"}, {"findings": 3, "within": "1d"}]),
+    correlation=st.sampled_from(
+        [
+            None,
+            {"by": ["rack"], "machines": 2, "within": "20m"},
+            {"by": ["rack"], "machines": 3, "within": "1h", "settle": "10m"},
+        ]
+    ),
+    response=st.sampled_from([{"ticket": "report"}, {"taint": False}]),
+)
+cycles = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sets(st.builds(lambda n, gpu: (f"node-{n}", gpu), st.integers(0, NODES - 1), st.integers(0, 1))),
+            st.builds(lambda rack: {(f"node-{n}", 0) for n in range(4 * rack, 4 * rack + 4)}, st.integers(0, 2)),
+            st.builds(lambda n: {(f"node-{n}", 0)}, st.integers(0, 3)),
+        ),
+        st.booleans(),  # whether what was bad and is not is seen to be good
+        st.sets(st.integers(0, NODES - 1), max_size=2),  # where planned work is under way
+        st.integers(1, 90),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def racks(worked_on: set[int]) -> dict[str, Node]:
+    return {
+        name: replace(
+            n,
+            labels={"gpu": "yes", "dc/rack": f"r{i // 4}"},
+            annotations={"ops/work": "x"} if i in worked_on else {},
+        )
+        for i, (name, n) in enumerate(fleet(NODES).items())
+    }
+
+
+def in_its_way(law: LoadedPolicy, begun: list[datetime], now: datetime) -> bool:
+    """Whether an escalation or settling surely stands in a machine's way. `begun`: when its findings began, all."""
+    rule, common = law.spec.escalation, law.spec.correlation
+    if rule is not None and len(set(begun)) < rule.findings:
+        return True
+    return common is not None and common.settle is not None and all(now < at + common.settle for at in begun)
+
+
+@given(law=policies, history=cycles)
+@settings(max_examples=100, deadline=None)
+def test_over_any_history_nothing_is_taken_out_past_what_stands_in_the_way(
+    law: LoadedPolicy,
+    history: list[tuple[set[tuple[str, int]], bool, set[int], int]],
+) -> None:
+    ruled_by = rules(law, **RACK)  # type: ignore[arg-type]
+    state, now, trail = State(), NOW, list[Decision]()
+    begun: dict[str, list[datetime]] = {f"node-{n}": [] for n in range(NODES)}
+    standing: set[tuple[str, int]] = set()
+    for bad, recovers, worked_on, minutes in history:
+        now += timedelta(minutes=minutes)
+        nodes = racks(worked_on)
+        good = [hot(*key, value=60.0) for key in sorted(standing - bad)] if recovers else []
+        given_answers = {"gpu-hot": answers(nodes, *(hot(*key) for key in sorted(bad)), good=good)}
+        look = snapshot(nodes, state=state, now=now, given=given_answers)
+        made = plan(look, ruled_by)
+        for name, _ in bad - standing:
+            begun[name].append(now)
+        standing = bad if recovers else standing | bad
+        before, state = state, after(state, made)
+        trail += made.decisions
+        assert plan(replace(look, state=state), ruled_by).decisions == (), "planning twice yields nothing new"
+        assert fold(before, made.decisions) == state
+        taken = [d.node or "" for d in made.decisions if d.action is Action.QUARANTINE and d.kind is Kind.DECIDED]
+        if law.spec.mode is Mode.OBSERVE or not law.spec.response.taint:
+            assert not taken
+            assert all(not d.effects for d in made.decisions)
+        about = {d.node for d in made.decisions if d.case is not None and d.action in (Action.QUARANTINE, Action.JOIN)}
+        assert not about & {f"node-{n}" for n in worked_on}, "nothing begins or goes on during planned work"
+        for name in taken:
+            assert not in_its_way(law, begun[name], now)
+        if (rule := law.spec.correlation) is not None:
+            for number in range(NODES // 4):
+                rack = {f"node-{n}" for n in range(4 * number, 4 * number + 4)} - {f"node-{n}" for n in worked_on}
+                fresh = {name for name, _ in bad if name in rack and begun[name] == [now]}
+                alone = not any(name not in rack for name, _ in standing | bad)
+                if alone and len(fresh) >= rule.machines:
+                    assert not fresh & set(taken), "a rack that fails at once is itself the suspect"
+    assert fold(State(), trail) == state, "a restart forgets nothing"

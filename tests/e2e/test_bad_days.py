@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,8 +205,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
-def test_a_broken_policy_file_is_named_with_its_line(cluster: World, name: str) -> None:
+def test_a_broken_policy_file_is_named_with_its_line_and_stops_no_other(cluster: World, name: str) -> None:
     text, said = FAULTS[name]
+    cluster.heat(cluster.nodes[3])
     (cluster.folder / "policies" / "broken.yaml").write_text(text)
     checked = cluster.check_policies()
     assert checked.exit_code == 1
@@ -216,9 +216,19 @@ def test_a_broken_policy_file_is_named_with_its_line(cluster: World, name: str) 
         for line in checked.stdout.splitlines()
     )
     started = cluster.run_once()
-    assert started.exit_code == 2
-    assert "broken.yaml:" in sentence(started.stderr)
-    assert cluster.untouched()
+    assert started.exit_code == 0, started.output
+    assert not_in_force(cluster, "broken.yaml", "" if name == "unknown-field" else said), "or what is wrong before it"
+    assert cluster.marked() == [cluster.nodes[3]]
+
+
+def not_in_force(cluster: World, file: str, said: str) -> bool:
+    """Whether `status` says that nothing of this file is, and why."""
+    listed = json.loads(cluster.quarantine("status", "--output", "json").stdout)["broken_files"]
+    found = next(one for one in listed if one["file"].endswith(f"/policies/{file}"))
+    assert found["in_force_since"] is None
+    assert f"{file}:" in found["reason"]
+    assert found["reason"] in cluster.quarantine("status").stdout.replace("\n", " ")
+    return said in found["reason"]
 
 
 def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
@@ -238,14 +248,12 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 
 
 @pytest.mark.parametrize("name", sorted(EDITS))
-def test_a_wrong_policy_is_named_with_its_line(cluster: World, name: str, tmp_path: Path) -> None:
+def test_a_wrong_policy_is_named_with_its_line(cluster: World, name: str) -> None:
     change, said = EDITS[name]
     cluster.write_policies(edited(change))
     started = cluster.run_once()
-    assert started.exit_code == 2
-    told = sentence(started.stderr)
-    assert "gpu-hot.yaml:" in told
-    assert said in told
+    assert started.exit_code == 0, started.output
+    assert not_in_force(cluster, "gpu-hot.yaml", said)
 
 
 def test_bad_promql_is_named_with_its_line(cluster: World) -> None:
@@ -255,9 +263,25 @@ def test_bad_promql_is_named_with_its_line(cluster: World) -> None:
                 source["expr"] = "rate(node_infiniband_port_data_received_bytes_total[2m"
 
     cluster.write_policies(edit)
+    cluster.heat(cluster.nodes[3])
     started = cluster.run_once()
-    assert started.exit_code == 2
-    assert "signals.yaml:" in sentence(started.stderr)
+    assert started.exit_code == 0, started.output
+    assert not_in_force(cluster, "signals.yaml", "PromQL")
+    assert not_in_force(cluster, "gpu-hot.yaml", "gpu.temperature")
+    assert cluster.untouched()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("kind: Fleet\nspec:\n\tx: 1\n", "policies/fleet.yaml:3:1"), ("", "policies/fleet.yaml:1:1")]
+)
+def test_without_a_sound_fleet_nothing_starts(cluster: World, text: str, told: str) -> None:
+    cluster.heat(cluster.nodes[3])
+    (cluster.folder / "policies" / "fleet.yaml").write_text(text)
+    for command in ("run", "plan"):
+        refused = cluster.quarantine(command, *(["--once"] if command == "run" else []))
+        assert refused.exit_code == 2
+        assert told in sentence(refused.stderr)
+    assert cluster.untouched()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from quarantine.sandbox.slack.server import SlackServer, serve_slack
 from quarantine.settings import shipped_policies
 
 BACK, AHEAD, STEP = timedelta(minutes=14), timedelta(minutes=3), timedelta(seconds=15)
+JUDGED = {"gpu-hot", "nvlink-errors", "infiniband-link-flapping"}  # policies for which every node here has data
 PORT = {"device": "mlx5_0", "port": "1"}
 TOKEN, CHANNEL = "xoxb-test-secret-token", "C0TEST"
 
@@ -67,11 +68,14 @@ class World:
         self.config.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
 
     def write_policies(self, edit: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """The shipped ones in enforce mode, with a budget that a small pool can live with; `edit` changes each."""
+        """Shipped ones in enforce mode, with a budget that a small pool can live with; `edit` changes each document."""
         target = self.folder / "policies"
         target.mkdir(exist_ok=True)
         for path in shipped_policies().glob("*.yaml"):
             documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+            kinds = {document["kind"] for document in documents}
+            if "PolicyTest" in kinds or ("Policy" in kinds and path.stem not in JUDGED):
+                continue
             for document in documents:
                 if document["kind"] == "Policy":
                     document["spec"]["mode"] = "enforce"
@@ -144,7 +148,8 @@ class World:
 def _matched(promql: str, cluster: str) -> str:
     """The expression with the cluster's matcher, as the check wants it where a fleet has matchers."""
     matcher = f'cluster="{cluster}"'
-    return re.sub(r"(node_\w+)(\{?)", lambda m: f"{m[1]}{{{matcher}{',' if m[2] else '}'}", promql)
+    metric = r"\b((?:node|infiniband_hca|accelerator_nvidia|nvidia_smi|DCGM_FI)_\w+)(\{?)"
+    return re.sub(metric, lambda m: f"{m[1]}{{{matcher}{',' if m[2] else '}'}", promql)
 
 
 def uuid(node: str, gpu: int) -> str:

@@ -42,9 +42,10 @@ EVIDENCE = st.builds(
     at=TIME,
     labels=st.dictionaries(TEXT, TEXT, max_size=4),
     covered=st.none() | st.integers(),
+    others=st.dictionaries(TEXT, NUMBER, max_size=3),
     note=TEXT,
 )
-BUDGET = st.builds(BudgetState, TEXT, *[st.integers(0, 2**70)] * 7)
+BUDGET = st.builds(BudgetState, TEXT, *[st.integers(0, 2**70)] * 7, spares=st.none() | st.integers(0, 2**70))
 DECISION = st.builds(
     Decision,
     at=TIME,
@@ -74,7 +75,16 @@ DECISION = st.builds(
     pool=TEXT,
     until=st.none() | TIME,
 )
-FINDING = st.builds(Finding, TEXT, DEVICE, st.sampled_from(Severity), TIME, st.sampled_from(Verdict), EVIDENCE)
+FINDING = st.builds(
+    Finding,
+    policy=TEXT,
+    device=DEVICE,
+    severity=st.sampled_from(Severity),
+    since=TIME,
+    verdict=st.sampled_from(Verdict),
+    evidence=EVIDENCE,
+    earlier=st.lists(TIME, max_size=3).map(tuple),
+)
 CASE = st.builds(
     Case,
     id=TEXT,
@@ -174,6 +184,21 @@ def test_each_part_of_a_row_is_in_its_hash() -> None:
 
 def test_a_field_of_a_newer_version_is_passed_over() -> None:
     assert decode(encode(held("x"))[:-1] + ',"zeal":7}') == held("x")
+
+
+def test_what_was_written_before_a_field_existed_is_read_with_its_empty_default() -> None:
+    case = Case("c", "n", Machine("u"), Phase.SUSPECTED, NOW, NOW, (_finding(),), "controller", "r")
+    text = encode(case)
+    assert "earlier" not in text
+    assert "others" not in text
+    assert decode_as(Case, text) == case
+    taken = encode(quarantined(1))
+    assert "spares" not in taken
+    assert decode(taken).budget == BudgetState("gpu", 1000, 3, 5, 1, 50, 100, 20, spares=None)
+
+
+def _finding() -> Finding:
+    return Finding("gpu-hot", device(), Severity.CRITICAL, NOW, Verdict.BAD, evidence())
 
 
 def test_an_integer_where_a_number_belongs_is_that_number() -> None:

@@ -10,8 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, MetaData, String, Table, delete, inspect, text, update
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, inspect, text, update
 
 from quarantine.core.errors import SchemaMismatch, UsageError
 from quarantine.ledger import drift, migrate
@@ -137,7 +138,7 @@ def test_without_tables_nothing_works_and_the_reason_is_told(empty_url: str) -> 
 
 @pytest.mark.parametrize(
     ("found", "said"),
-    [("9999", "newer than this code's 0001; upgrade the program"), ("0000", "older than this code's 0001; run `quar")],
+    [("9999", "newer than this code's 0002; upgrade the program"), ("0000", "older than this code's 0002; run `quar")],
 )
 def test_another_schema_is_refused(url: str, found: str, said: str) -> None:
     engine = make_engine(url)
@@ -153,8 +154,21 @@ def test_a_newer_schema_is_not_migrated(url: str) -> None:
     _execute(url, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaMismatch, match="newer"):
         migrate.upgrade(url)
-    _execute(url, "UPDATE alembic_version SET version_num = '0001'")
+    _execute(url, "UPDATE alembic_version SET version_num = '0002'")
     assert drift.differences(url) == []
+
+
+def test_a_ledger_of_the_first_revision_gets_its_new_tables(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_first(connection: Connection) -> None:
+        command.upgrade(migrate.config(connection), "0001")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "_run", only_first)
+        migrate.upgrade(empty_url)
+    with pytest.raises(SchemaMismatch, match="older"):
+        migrate.check(empty_url)
+    assert migrate.upgrade(empty_url) == ("0001", REVISION)
+    assert drift.differences(empty_url) == []
 
 
 def test_a_database_that_lost_its_revision_is_refused(url: str) -> None:
@@ -224,11 +238,11 @@ def test_the_draft_of_the_next_migration_is_empty(monkeypatch: pytest.MonkeyPatc
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(source.read_text())
     monkeypatch.setattr(migrate, "script_location", lambda: copied)
-    written = migrate.new_revision("0002", "nothing yet").read_text()
-    assert 'down_revision = "0001"' in written.replace("'", '"')
+    written = migrate.new_revision("0003", "nothing yet").read_text()
+    assert 'down_revision = "0002"' in written.replace("'", '"')
     assert "def upgrade() -> None:" in written
     assert "pass" in written
-    compile(written, "0002", "exec")
+    compile(written, "0003", "exec")
 
 
 def _every_use_is_refused(url: str, said: str) -> None:

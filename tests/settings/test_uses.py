@@ -58,6 +58,11 @@ def test_the_reference_has_a_row_with_a_meaning_for_every_setting() -> None:
     assert rows["mode"][2] == "`observe`, `enforce`"
 
 
+def test_the_page_in_docs_is_this_reference() -> None:
+    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    assert page.read_text(encoding="utf-8") == reference(), "write the page anew from quarantine.settings.reference"
+
+
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_every_variable_of_the_reference_is_read(leaf: Leaf) -> None:
     odd = '{"A": "b"}' if leaf.name == "prometheus.headers" else "zz zz"

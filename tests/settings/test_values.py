@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from quarantine.core.errors import UsageError
 from quarantine.core.model import Mode
-from quarantine.settings import Settings, load, shipped_policies
+from quarantine.settings import Settings, listen_address, load, shipped_policies
 from tests.settings.writing import EMPTY, write
 
 
@@ -167,3 +168,37 @@ def test_settings_do_not_change() -> None:
     for model, name, value in changes:
         with pytest.raises(ValidationError):
             setattr(model, name, value)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("127.0.0.1:9469", ("127.0.0.1", 9469)),
+        (":9469", ("", 9469)),
+        ("[::1]:1", ("::1", 1)),
+        ("pod-1:80", ("pod-1", 80)),
+    ],
+)
+def test_where_metrics_are_served(given: str, read: tuple[str, int]) -> None:
+    settings = load(None, {}, {"QUARANTINE_METRICS__LISTEN": given})
+    assert listen_address(settings.metrics.listen) == read
+
+
+@pytest.mark.parametrize(
+    "given", ["9469", "host", "host:", "host:0", "host:65536", "http://host:9469", "a b:1", "::1:9"]
+)
+def test_what_is_no_address_to_listen_on(given: str) -> None:
+    with pytest.raises(UsageError, match=r"QUARANTINE_METRICS__LISTEN.*host:port"):
+        load(None, {}, {"QUARANTINE_METRICS__LISTEN": given})
+
+
+def test_metrics_are_served_nowhere_unless_asked_for() -> None:
+    assert load(None, {}, EMPTY).metrics.listen == ""
+
+
+@pytest.mark.parametrize("given", ["-1", "1001", "many"])
+def test_how_long_a_policy_is_new(given: str) -> None:
+    assert load(None, {}, EMPTY).cycle.settle == 3
+    assert load(None, {}, {"QUARANTINE_CYCLE__SETTLE": "0"}).cycle.settle == 0
+    with pytest.raises(UsageError, match="QUARANTINE_CYCLE__SETTLE"):
+        load(None, {}, {"QUARANTINE_CYCLE__SETTLE": given})

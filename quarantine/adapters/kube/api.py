@@ -62,6 +62,7 @@ class ApiServer:
     timeout: timedelta
     prefix: str
     page: int = 500
+    annotations: frozenset[str] = frozenset()  # kept besides those under the prefix
     _open: set[BaseHTTPResponse] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
@@ -212,7 +213,7 @@ class ApiServer:
 
     def _node(self, call: Call, raw: object) -> Node:
         try:
-            return node_record(raw, self.prefix)
+            return node_record(raw, self.prefix, self.annotations)
         except Garbled as error:
             raise garbled(call, str(error)) from error
 

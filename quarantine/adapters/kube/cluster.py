@@ -24,12 +24,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
-    """How nodes are read. `stale_after` is the age at which the cache is not believed any more."""
+    """How nodes are read. `stale_after` is the age at which the cache is not believed any more.
+
+    `annotations` are kept besides those under our prefix: the fleet's signs of maintenance.
+    """
 
     watch: bool = True  # False: list afresh at each `nodes()`, for commands that look once
     sync_within: timedelta = timedelta(seconds=30)  # for the first list, counted from `start`
     stale_after: timedelta = timedelta(minutes=3)
     page: int = 500
+    annotations: frozenset[str] = frozenset()
     pace: Pace = field(default_factory=Pace)
 
 

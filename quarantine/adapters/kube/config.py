@@ -58,7 +58,8 @@ def connect(
     configuration.keep_alive = True
     client = ApiClient(configuration)
     client.user_agent = user_agent
-    api = ApiServer(client, without_password(configuration.host), api_timeout, prefix, settings.page)
+    url = without_password(configuration.host)
+    api = ApiServer(client, url, api_timeout, prefix, settings.page, settings.annotations)
     return KubeCluster(api, now=now, settings=settings, in_cluster=in_cluster)
 
 

@@ -19,10 +19,11 @@ class Garbled(ValueError):
     """JSON, but not the object that was asked for."""
 
 
-def node_record(raw: object, prefix: str) -> Node:
+def node_record(raw: object, prefix: str, kept: frozenset[str] = frozenset()) -> Node:
     """A Node object as a record. Raises `Garbled` where it has no name, uid or resourceVersion.
 
-    Text that many nodes share (label keys, taints, zones) is interned: one copy for the fleet.
+    Of its annotations those under our prefix are kept, and `kept`: others fill kilobytes. Text that many nodes share
+    (label keys, taints, zones) is interned: one copy for the fleet.
     """
     obj = _mapping(raw)
     meta, spec, status = (_mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
@@ -40,7 +41,7 @@ def node_record(raw: object, prefix: str) -> Node:
         ),
         resource_version=version,
         labels=_texts(meta.get("labels")),
-        annotations=_texts(meta.get("annotations"), under=f"{prefix}/"),
+        annotations=_texts(meta.get("annotations"), under=f"{prefix}/", also=kept),
         taints=tuple(_taint(t) for t in _items(spec.get("taints"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status.get("conditions")),
@@ -133,9 +134,9 @@ def _text(of: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _texts(value: object, under: str = "") -> dict[str, str]:
+def _texts(value: object, under: str = "", also: frozenset[str] = frozenset()) -> dict[str, str]:
     return {
         sys.intern(key): sys.intern(text)
         for key, text in _mapping(value).items()
-        if isinstance(text, str) and key.startswith(under)
+        if isinstance(text, str) and (key.startswith(under) or key in also)
     }

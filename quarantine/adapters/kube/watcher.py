@@ -122,9 +122,9 @@ class NodeWatcher:
             self._version = _version_of(obj) or self._version
             match kind:
                 case "ADDED" | "MODIFIED":
-                    self._cache.put(node_record(obj, self._api.prefix))
+                    self._cache.put(node_record(obj, self._api.prefix, self._api.annotations))
                 case "DELETED":
-                    self._cache.remove(node_record(obj, self._api.prefix))
+                    self._cache.remove(node_record(obj, self._api.prefix, self._api.annotations))
                 case _:
                     self._cache.alive()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -4,29 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
 
-from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument, YamlFault
+from quarantine.adapters.policyfiles.strictyaml import Path_, YamlFault
 from quarantine.core.errors import UsageError
 
 LONGEST = 400  # characters of a message: a fault may quote what it found, and that can be a megabyte
 
 Style = Literal["text", "json", "github"]
+Severity = Literal["fault", "note"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing that is wrong. Line and column count from 1; `message` is one sentence, `hint` says what to do."""
+    """One thing that is wrong. Line and column count from 1; `message` is one sentence, `hint` says what to do.
+
+    A note is no fault: it says something that is worth knowing, and fails no check.
+    """
 
     file: str
     line: int
     column: int
     message: str
     hint: str = ""
+    severity: Severity = "fault"
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as editors read it."""
+        return f"{self.file}:{self.line}:{self.column}"
 
     def __str__(self) -> str:
-        return printable(f"{self.file}:{self.line}: {self.message}" + (f" — {self.hint}" if self.hint else ""))
+        return printable(f"{self.place}: {self.message}" + (f" — {self.hint}" if self.hint else ""))
+
+
+class Placed(Protocol):
+    """A document that knows where each of its values stands."""
+
+    @property
+    def data(self) -> Any:
+        """Its mapping."""
+        ...
+
+    def locate(self, path: Path_ = (), *, key: bool = False) -> tuple[str, int, int]:
+        """(file, line, column) of the value at `path`, or of its key; else of the nearest ancestor that exists."""
+        ...
 
 
 class PolicyFaults(UsageError):
@@ -38,10 +61,14 @@ class PolicyFaults(UsageError):
         self.faults = tuple(faults)
 
 
-def fault_at(document: StrictDocument, path: Path_, message: str, hint: str = "", *, key: bool = False) -> Fault:
+def fault_at(document: Placed, path: Path_, message: str, hint: str = "", *, key: bool = False) -> Fault:
     """A fault at a value of a document, or at its key."""
-    line, column = document.place(path, key=key)
-    return Fault(document.source, line, column, shorten(message), shorten(hint))
+    return Fault(*document.locate(path, key=key), shorten(message), shorten(hint))
+
+
+def note_at(document: Placed, path: Path_, message: str, hint: str = "") -> Fault:
+    """A note at a value of a document."""
+    return replace(fault_at(document, path, message, hint), severity="note")
 
 
 def fault_of(error: YamlFault) -> Fault:
@@ -50,15 +77,24 @@ def fault_of(error: YamlFault) -> Fault:
 
 
 def format_faults(faults: Iterable[Fault], style: Style = "text") -> str:
-    """A line for each fault (`github`: annotations of a workflow), or a JSON list of objects; no newline at the end."""
+    """For people, with the hint on a line of its own; a JSON list of objects; or annotations of a GitHub workflow.
+
+    No newline at the end.
+    """
     match style:
         case "text":
-            return "\n".join(str(fault) for fault in faults)
+            return "\n".join(_lines(fault) for fault in faults)
         case "json":
             listed = [{k: _encodable(v) for k, v in asdict(fault).items()} for fault in faults]
             return json.dumps(listed, indent=2, ensure_ascii=False)
         case "github":
             return "\n".join(_annotation(fault) for fault in faults)
+
+
+def _lines(fault: Fault) -> str:
+    said = fault.message if fault.severity == "fault" else f"note: {fault.message}"
+    hint = f"\n    hint: {printable(fault.hint)}" if fault.hint else ""
+    return printable(f"{fault.place}: {said}") + hint
 
 
 def _encodable(value: object) -> object:
@@ -72,7 +108,8 @@ def _annotation(fault: Fault) -> str:
 
     place = escape(fault.file).replace(":", "%3A").replace(",", "%2C")
     message = escape(fault.message + (f" — {fault.hint}" if fault.hint else ""))
-    return f"::error file={place},line={fault.line},col={fault.column}::{message}"
+    command = "error" if fault.severity == "fault" else "notice"
+    return f"::{command} file={place},line={fault.line},col={fault.column}::{message}"
 
 
 def printable(text: str) -> str:

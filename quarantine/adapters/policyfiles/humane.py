@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from quarantine.adapters.policyfiles.faults import Fault, fault_at
-from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument
+from quarantine.adapters.policyfiles.faults import Fault, Placed, fault_at
+from quarantine.adapters.policyfiles.strictyaml import Path_
 
 _NUMERIC = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*")
 _WANTED = {
@@ -28,9 +28,14 @@ _WANTED = {
 
 
 def translate(
-    error: ValidationError, document: StrictDocument, model: type[BaseModel], *, reported: Sequence[Path_] = ()
+    error: ValidationError,
+    document: Placed,
+    model: type[BaseModel],
+    *,
+    reported: Sequence[Path_] = (),
+    ignored: Callable[[ErrorDetails], bool] = lambda _: False,
 ) -> list[Fault]:
-    """One fault for each thing that is wrong with `document`, in the order of the file.
+    """One fault for each thing that is wrong with `document`, in the order of the file, but for what is `ignored`.
 
     Of what is `reported` already nothing more is said, nor of what it is in: that is mostly the consequence.
     """
@@ -39,7 +44,7 @@ def translate(
         path, key, union = _where(detail, document.data)
         if detail["type"] == "too_short" and detail["input"]:
             continue  # pydantic counts only the items that are sound; what is wrong with the others is reported
-        if any(other[: len(path)] == path for other in reported):
+        if ignored(detail) or any(other[: len(path)] == path for other in reported):
             continue
         grouped.setdefault((path, key or detail["type"] == "extra_forbidden"), []).append(detail)
         if union:
@@ -111,7 +116,8 @@ def _sentence(detail: ErrorDetails, path: Path_, model: type[BaseModel]) -> tupl
         return _unknown_field(path, model)
     if wanted := _WANTED.get(kind):
         return f"{where} must be {wanted}, and is {describe(value)}", _quotes(kind, value)
-    return _refused(detail, where)
+    message, hint = _refused(detail, where)
+    return message, hint or (_about(model, path) if kind == "string_pattern_mismatch" else "")
 
 
 def _refused(detail: ErrorDetails, where: str) -> tuple[str, str]:
@@ -127,18 +133,21 @@ def _refused(detail: ErrorDetails, where: str) -> tuple[str, str]:
             return f"{where} {_limit(kind, context, detail['msg'])}", ""
 
 
+_LIMITS = {
+    "string_too_short": "is empty",
+    "string_too_long": "is longer than {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "needs {min_length} items",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+
+
 def _limit(kind: str, context: dict[str, Any], message: str) -> str:
-    match kind:
-        case "string_too_short":
-            return "is empty"
-        case "too_short":
-            return "is empty" if context.get("min_length") == 1 else f"needs {context.get('min_length')} items"
-        case "string_too_long":
-            return f"is longer than {context.get('max_length')} characters"
-        case "greater_than_equal":
-            return f"must be at least {context.get('ge')}"
-        case _:
-            return f"is not accepted: {message[:1].lower()}{message[1:]}"
+    if kind == "too_short" and context.get("min_length") == 1:
+        return "is empty"
+    known = _LIMITS.get(kind)
+    return known.format_map(context) if known else f"is not accepted: {message[:1].lower()}{message[1:]}"
 
 
 def _quotes(kind: str, value: object) -> str:
@@ -189,12 +198,13 @@ def _models_at(model: type[BaseModel], path: Path_) -> list[type[BaseModel]]:
     for part in path:
         if isinstance(part, str):
             infos = [f for m in here for name, f in m.model_fields.items() if (f.alias or name) == part]
-            here = [found for info in infos for found in _models(info.annotation)]
+            here = [found for info in infos for found in models_in(info.annotation)]
     return here
 
 
-def _models(annotation: object) -> Iterator[type[BaseModel]]:
+def models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    """The models that a field's type is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _models(argument)
+        yield from models_in(argument)

@@ -8,6 +8,8 @@ from typing import Any
 
 import promql_parser as promql
 
+from quarantine.core.selectors import quote
+
 # The parser recurses in native code, where too deep a nesting is no exception but the end of the process. It holds to
 # 3,000 operators; what is made of an expression nests a few levels deeper than it.
 LONGEST = 2000
@@ -45,6 +47,9 @@ _VECTOR_HINT = {
     "scalar": "it must have a series for each device",
     "string": "it must have a series for each device",
 }
+
+
+_OPERATORS = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
 
 
 def _parse(text: str) -> promql.Expr | str:
@@ -137,3 +142,16 @@ def _result(root: Any, labels: Sequence[Sequence[str]]) -> Iterator[tuple[str, s
     for group in labels:
         if not any((label in named) != without for label in group):
             yield f"aggregates away {' and '.join(group)}, so its result names no device", "keep it in by (…)"
+
+
+def selectors(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """What a sound expression selects: each a metric and its matchers, as PromQL writes them."""
+    parsed = _parse(text)
+    found = []
+    for node, _ in _walk(parsed) if not isinstance(parsed, str) else ():
+        if isinstance(node, promql.VectorSelector) and node.name:
+            matchers = (
+                f"{m.name}{_OPERATORS[str(m.op).rsplit('.', 1)[-1]]}{quote(m.value)}" for m in node.matchers.matchers
+            )
+            found.append((node.name, tuple(matchers)))
+    return found

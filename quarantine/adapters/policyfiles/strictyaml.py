@@ -75,6 +75,10 @@ class StrictDocument:
         value = self.values[at]
         return min(value, self.keys[at]) if at in self.keys and self.keys[at][0] < value[0] else value
 
+    def locate(self, path: Sequence[str | int] = (), *, key: bool = False) -> tuple[str, int, int]:
+        """`place`, after the file that it is in."""
+        return (self.source, *self.place(path, key=key))
+
 
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file (a BOM is dropped). Raises YamlFault: unreadable, no plain file, too big, not UTF-8."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from quarantine.adapters.prometheus.problems import Problem, flat
 from quarantine.core.model import FailureKind, Sample
@@ -55,15 +55,18 @@ class Reply:
         return "something that is no JSON" if self.payload is None else "JSON of another shape"
 
 
-def envelope(reply: Reply) -> Mapping[str, Any]:
-    """The whole answer, complete and of a vector. Raises Problem for everything else."""
+ResultType = Literal["vector", "matrix"]
+
+
+def envelope(reply: Reply, wanted: ResultType = "vector") -> Mapping[str, Any]:
+    """The whole answer, complete and of the type wanted. Raises Problem for everything else."""
     payload = reply.payload
     if reply.status != HTTPStatus.OK:
         raise _refusal(reply)
     if not isinstance(payload, dict):
-        raise _unexpected(reply.shape)
+        raise unexpected(reply.shape)
     if payload.get("status") != "success":
-        raise _said_error(reply) or _unexpected("an answer without its status")
+        raise _said_error(reply) or unexpected("an answer without its status")
     if payload.get("isPartial"):
         raise Problem(
             FailureKind.PARTIAL, "has only a part of the answer (isPartial)", "see which storage node is down"
@@ -73,10 +76,10 @@ def envelope(reply: Reply) -> Mapping[str, Any]:
         raise Problem(FailureKind.PARTIAL, f"answered with a warning, {first}", "see which store or series it means")
     data = payload.get("data")
     if not isinstance(data, dict) or not isinstance(data.get("result"), list):
-        raise _unexpected("an answer without its result")
-    if (kind := data.get("resultType")) != "vector":
+        raise unexpected("an answer without its result")
+    if (kind := data.get("resultType")) != wanted:
         advice = "correct the query: it must give an instant vector"
-        raise Problem(FailureKind.GARBLED, f"answered with a {flat(str(kind), 20)} instead of a vector", advice)
+        raise Problem(FailureKind.GARBLED, f"answered with a {flat(str(kind), 20)} instead of a {wanted}", advice)
     return payload
 
 
@@ -90,20 +93,23 @@ def _sample(item: Any, at: datetime) -> Sample:
         case {"metric": dict(metric), "value": [int() | float() as stamp, str(text)]}:
             pass
         case {"histogram": _}:
-            advice = "take a number out of it, with histogram_quantile or histogram_count"
-            raise Problem(FailureKind.GARBLED, "answered with a native histogram instead of a number", advice)
+            raise histogram()
         case _:
-            raise _unexpected("a vector whose elements have no labels or no value")
-    if not all(isinstance(value, str) for value in metric.values()):
-        raise _unexpected("a label that is no text")
+            raise unexpected("a vector whose elements have no labels or no value")
     # A cache that overlooks `time=` would serve old heat as present heat, and old calm as present calm.
     if not abs(stamp - at.timestamp()) < 1:
         raise Problem(
             FailureKind.GARBLED, "answered for another time than was asked for", "take out the cache that is in between"
         )
+    return Sample(labels=labels_of(metric), value=_number(text), at=at)
+
+
+def labels_of(metric: Mapping[str, Any]) -> dict[str, str]:
+    """The labels without the metric's name. Raises Problem for one that is no text."""
+    if not all(isinstance(value, str) for value in metric.values()):
+        raise unexpected("a label that is no text")
     # Only keys: they are few, the same in every answer, and kept for as long as evidence is.
-    labels = {sys.intern(key): value for key, value in metric.items() if key != "__name__"}
-    return Sample(labels=labels, value=_number(text), at=at)
+    return {sys.intern(key): value for key, value in metric.items() if key != "__name__"}
 
 
 def _number(text: str) -> float:
@@ -112,7 +118,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = None
     if value is None or "_" in text or text != text.strip():  # Python's float() takes more than Prometheus writes
-        raise _unexpected("a value that is no number")
+        raise unexpected("a value that is no number")
     return value
 
 
@@ -185,5 +191,12 @@ def _decoded(body: bytes) -> Any:
         return None
 
 
-def _unexpected(what: str) -> Problem:
+def histogram() -> Problem:
+    """A value that is not one number."""
+    advice = "take a number out of it, with histogram_quantile or histogram_count"
+    return Problem(FailureKind.GARBLED, "answered with a native histogram instead of a number", advice)
+
+
+def unexpected(what: str) -> Problem:
+    """An answer that is not of the documented form."""
     return Problem(FailureKind.GARBLED, f"answered with {what}", _NOT_PROMETHEUS)

@@ -16,19 +16,22 @@ import urllib3
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 
+from quarantine.adapters.prometheus import ranges
 from quarantine.adapters.prometheus.answer import samples, unix_seconds
 from quarantine.adapters.prometheus.exchange import CURRENT, Exchange
 from quarantine.adapters.prometheus.options import PARAMETERS, PrometheusSettings
 from quarantine.adapters.prometheus.problems import Problem, flat, reason, too_late, translate
 from quarantine.adapters.prometheus.session import AskingSession
 from quarantine.core.errors import UsageError
-from quarantine.core.model import Answer, Failed, FailureKind, Samples
+from quarantine.core.model import Answer, Failed, FailureKind, Sample, Samples
+from quarantine.core.series import Grid, RangeAnswer, Track, Tracks
 
 _log = logging.getLogger(__name__)
+_REMEMBERED = 1000  # queries of which it is known how long a stretch the server takes at once
 
 
 class PrometheusMetrics:
-    """Instant queries. Several threads may ask at once. Raises UsageError where the settings cannot work."""
+    """Instant and range queries. Several threads may ask at once. Raises UsageError where the settings cannot work."""
 
     def __init__(self, settings: PrometheusSettings) -> None:
         _check_certificates(settings)
@@ -42,6 +45,7 @@ class PrometheusMetrics:
         self._lock = Lock()
         self._running: set[Exchange] = set()
         self._closed = False
+        self._longest: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"PrometheusMetrics({self._settings.url})"
@@ -68,18 +72,33 @@ class PrometheusMetrics:
 
     def query(self, promql: str, *, at: datetime, timeout: timedelta) -> Answer:
         """An instant query evaluated at `at`. Never raises. Ends within `timeout` and the settings' own."""
-        seconds = min(timeout, self._settings.timeout).total_seconds()
-        exchange = Exchange(seconds)
-        question = _Question(promql, at, exchange)
+        question = _Instant(promql, at)
         try:
-            self._ask_in_time(question, seconds)
+            self._ask_in_time(question, timeout)
         except Problem as problem:
             return Failed(problem.kind, problem.sentence(self._settings.endpoint), promql)
         return Samples(question.answer, promql)
 
-    def _ask_in_time(self, question: _Question, seconds: float) -> None:
+    def query_range(self, promql: str, grid: Grid, *, timeout: timedelta) -> RangeAnswer:
+        """At every step of `grid`. Never raises. Each request that it takes ends as that of `query` does."""
+
+        def ask(part: Grid) -> tuple[Track, ...]:
+            question = _Range(promql, part)
+            self._ask_in_time(question, timeout)
+            return question.answer
+
+        try:
+            found, longest = ranges.gather(grid, ask, self._longest.get(promql, ranges.LONGEST))
+        except Problem as problem:
+            return Failed(problem.kind, problem.sentence(f"{self._settings.endpoint}_range"), promql)
+        if longest < ranges.LONGEST and len(self._longest) < _REMEMBERED:
+            self._longest[promql] = longest  # the same query comes again for the next stretch
+        return Tracks(found, grid, promql)
+
+    def _ask_in_time(self, question: _Instant | _Range, timeout: timedelta) -> None:
         """On a thread of its own: a name look-up has no timeout and cannot be interrupted, only left behind."""
-        exchange = question.exchange
+        seconds = min(timeout, self._settings.timeout).total_seconds()
+        exchange = question.exchange = Exchange(seconds)
         if exchange.remaining() <= 0:
             raise too_late(connected=False, limit=max(0.0, seconds))
         if not self._free.acquire(timeout=max(0.0, exchange.remaining())):
@@ -96,7 +115,7 @@ class PrometheusMetrics:
         if question.problem is not None:
             raise question.problem
 
-    def _start(self, question: _Question) -> None:
+    def _start(self, question: _Instant | _Range) -> None:
         with self._lock:
             self._running.add(question.exchange)
             closed = self._closed
@@ -117,10 +136,10 @@ class PrometheusMetrics:
         exchange.finish()
         self._free.release()
 
-    def _run(self, question: _Question) -> None:
+    def _run(self, question: _Instant | _Range) -> None:
         CURRENT.set(question.exchange)  # of this thread only
         try:
-            question.answer = samples(self._ask(question), question.at)
+            question.take(self._ask(question))
         except Problem as problem:
             question.problem = problem
         except Exception as error:  # noqa: BLE001  (the port never raises: a fault of ours is an unknown too)
@@ -130,7 +149,7 @@ class PrometheusMetrics:
         finally:
             self._end(question.exchange)
 
-    def _ask(self, question: _Question) -> Any:
+    def _ask(self, question: _Instant | _Range) -> Any:
         try:
             return self._ask_once(question)
         except Problem as problem:
@@ -141,14 +160,13 @@ class PrometheusMetrics:
                 raise
         return self._ask_once(question)
 
-    def _ask_once(self, question: _Question) -> Any:
+    def _ask_once(self, question: _Instant | _Range) -> Any:
         parameters = {
-            "time": unix_seconds(question.at),
             "timeout": f"{_servers_share(question.exchange.remaining())}ms",
             **PARAMETERS[self._settings.flavour],
         }
         try:
-            return self._client.custom_query(question.promql, params=parameters)
+            return question.put(self._client, parameters)
         except UnicodeError as error:  # half a surrogate pair, from a label
             raise Problem(FailureKind.REJECTED, "cannot be sent this query", "remove what is no Unicode") from error
         except PrometheusApiClientException as error:  # the session has seen to it that there is none
@@ -158,14 +176,47 @@ class PrometheusMetrics:
 
 
 class _Question:
-    """What one thread is asked, and where it leaves its answer."""
+    """What one thread is asked, and what became of it."""
 
-    def __init__(self, promql: str, at: datetime, exchange: Exchange) -> None:
+    exchange: Exchange
+
+    def __init__(self, promql: str) -> None:
         self.promql = promql
-        self.at = at
-        self.exchange = exchange
-        self.answer: Any = ()
         self.problem: Problem | None = None
+
+
+class _Instant(_Question):
+    """At one moment."""
+
+    def __init__(self, promql: str, at: datetime) -> None:
+        super().__init__(promql)
+        self.at = at
+        self.answer: tuple[Sample, ...] = ()
+
+    def put(self, client: PrometheusConnect, parameters: dict[str, str]) -> Any:
+        return client.custom_query(self.promql, params={**parameters, "time": unix_seconds(self.at)})
+
+    def take(self, result: Any) -> None:
+        self.answer = samples(result, self.at)
+
+
+class _Range(_Question):
+    """At each step of a grid."""
+
+    def __init__(self, promql: str, grid: Grid) -> None:
+        super().__init__(promql)
+        self.grid = grid
+        self.answer: tuple[Track, ...] = ()
+
+    def put(self, client: PrometheusConnect, parameters: dict[str, str]) -> Any:
+        start, end = self.grid.start, self.grid.end
+        step = f"{self.grid.step.total_seconds():.3f}"
+        # The client rounds both ends to whole seconds; its caller's parameters come after its own.
+        exactly = {**parameters, "start": unix_seconds(start), "end": unix_seconds(end)}
+        return client.custom_query_range(self.promql, start, end, step, params=exactly)
+
+    def take(self, result: Any) -> None:
+        self.answer = ranges.tracks(result, self.grid)
 
 
 def _servers_share(seconds: float) -> int:

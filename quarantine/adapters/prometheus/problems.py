@@ -37,6 +37,10 @@ class Problem(Exception):
         return f"{url} {self.what}; {self.advice}."
 
 
+class TooMuch(Problem):
+    """The answer is larger than either side takes: a shorter stretch of time may do."""
+
+
 def translate(error: Exception) -> Problem:
     """What requests, urllib3, ssl and the sockets under them say.
 

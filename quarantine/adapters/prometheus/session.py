@@ -17,11 +17,12 @@ from requests.auth import AuthBase
 from quarantine.adapters.prometheus.answer import Reply, envelope
 from quarantine.adapters.prometheus.exchange import CURRENT, BreakableAdapter
 from quarantine.adapters.prometheus.options import PrometheusSettings
-from quarantine.adapters.prometheus.problems import Problem
+from quarantine.adapters.prometheus.problems import Problem, TooMuch
 from quarantine.core.model import FailureKind
 
 LONGEST_URL = 4096  # characters of a query string; proxies refuse 8 KiB
 _CHUNK = 64 * 1024
+_RANGE_BODY = 16 * 1024**2  # bytes of a range query's answer: decoded, its many small numbers take ten times as much
 _LONGER = 0.5  # seconds: the exchange is broken off at its end; a socket's own time-out only ends what was left behind
 
 
@@ -90,27 +91,30 @@ class AskingSession(requests.Session):
         kwargs |= {"timeout": max(0.0, seconds) + _LONGER, "stream": True, "allow_redirects": False}
         if len(urlencode(kwargs.get("params") or {})) > LONGEST_URL:
             kwargs |= {"method": "POST", "params": None, "data": kwargs["params"]}
+        ranged = str(kwargs.get("url", "")).endswith("/query_range")
+        limit = min(self._settings.max_body, _RANGE_BODY) if ranged else self._settings.max_body
         response = super().request(*args, **kwargs)
         with response:
-            body = self._body(response)
+            body = _body(response, limit)
         content_type = response.headers.get("Content-Type", "")
-        return CheckedResponse(envelope(Reply(response.status_code, content_type, body, self._settings.mask)))
+        reply = Reply(response.status_code, content_type, body, self._settings.mask)
+        return CheckedResponse(envelope(reply, "matrix" if ranged else "vector"))
 
-    def _body(self, response: requests.Response) -> bytes:
-        limit = self._settings.max_body
-        announced = response.headers.get("Content-Length", "")
-        if announced.isdecimal() and (len(announced) > 15 or int(announced) > limit):
+
+def _body(response: requests.Response, limit: int) -> bytes:
+    announced = response.headers.get("Content-Length", "")
+    if announced.isdecimal() and (len(announced) > 15 or int(announced) > limit):
+        raise _too_big(limit)
+    body = io.BytesIO()
+    for chunk in response.raw.stream(_CHUNK, decode_content=True):
+        body.write(chunk)
+        if body.tell() > limit:
             raise _too_big(limit)
-        body = io.BytesIO()
-        for chunk in response.raw.stream(_CHUNK, decode_content=True):
-            body.write(chunk)
-            if body.tell() > limit:
-                raise _too_big(limit)
-        return body.getvalue()
+    return body.getvalue()
 
 
 def _too_big(limit: int) -> Problem:
-    return Problem(
+    return TooMuch(
         FailureKind.GARBLED,
         f"sent an answer of more than {limit / 1024**2:.4g} MiB, which cannot be one of offenders only",
         "narrow the query, or check that prometheus.url leads to Prometheus",

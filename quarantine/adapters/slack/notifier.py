@@ -1,10 +1,10 @@
-"""The request for a swap as a Slack message, once per case.
+"""The request for a swap as a Slack message, once per case, in the channel that a route or the settings name.
 
 Slack has no idempotency key. The message carries the case in its metadata, and an ambiguous post is looked up by it
 before it is made again. The SDK's own retries are off: they would post twice, and the cycle retries anyway.
 
 The app's bot needs the scopes `chat:write` and `channels:history` (private channels: `groups:history`), and must be a
-member of the channel.
+member of each channel.
 """
 
 from __future__ import annotations
@@ -72,33 +72,40 @@ class SlackNotifier:
         self._look_back = look_back
         self._pages = pages
 
-    def find(self, key: str) -> str | None:
-        """The newest message of this case and cluster that is younger than `look_back`.
+    def find(self, key: str, channel: str = "") -> str | None:
+        """The newest message of this case and cluster that is younger than `look_back`: in `channel`, or in our own.
 
-        Raises NotifierUnavailable where the channel has more messages than are read, since then nobody knows.
+        Raises NotifierUnavailable where a channel has more messages than are read, since then nobody knows.
         """
+        for where in dict.fromkeys((self._routed(channel), self._channel)):
+            if (ref := self._find(key, where)) is not None:
+                return ref
+        return None
+
+    def _find(self, key: str, channel: str) -> str | None:
         oldest = f"{(self._now() - self._look_back).timestamp():.6f}"
         cursor = ""
         for _ in range(self._pages):
-            messages, cursor = self._history(oldest, cursor)
+            messages, cursor = self._history(channel, oldest, cursor)
             for message in messages:
                 if self._carries(message, key):
-                    return f"{self._channel}:{self._ts(message, 'conversations.history')}"
+                    return f"{channel}:{self._ts(message, 'conversations.history')}"
             if not cursor:
                 return None
         raise NotifierUnavailable(
-            f"could not look through Slack channel {self._channel}: it has more messages within "
+            f"could not look through Slack channel {channel}: it has more messages within "
             f"{self._look_back.days} days than {self._pages} pages of {_PAGE}; use a quieter channel"
         )
 
     def post(self, report: CaseReport, ticket: str) -> str:
         """Ask for the swap. The caller has looked it up before, if an earlier post is in doubt."""
+        channel = self._routed(report.channel)
         blocks, text = render(report, ticket), fallback(report, ticket)
         metadata = {"event_type": EVENT, "event_payload": {"case": report.key, "cluster": self._cluster}}
         answer = self._call(
             "chat.postMessage",
             lambda: self._client.chat_postMessage(
-                channel=self._channel,
+                channel=channel,
                 text=text,
                 blocks=blocks,
                 metadata=metadata,
@@ -109,19 +116,28 @@ class SlackNotifier:
                 parse="none",
             ),
         )
-        return f"{self._channel}:{self._ts(answer, 'chat.postMessage')}"
+        return f"{channel}:{self._ts(answer, 'chat.postMessage')}"
 
     def check(self) -> None:
         """Whether Slack takes the token and the bot may read the channel: for start-up. Raises as `post`."""
         self._call("auth.test", self._client.auth_test)
-        self._history(f"{self._now().timestamp():.6f}", "")
+        self._history(self._channel, f"{self._now().timestamp():.6f}", "")
 
-    def _history(self, oldest: str, cursor: str) -> tuple[list[Any], str]:
+    def _routed(self, channel: str) -> str:
+        """The channel that a route names, or our own where none does."""
+        if channel and not _CHANNEL.fullmatch(channel):
+            raise NotifierRefused(
+                f"a route of the fleet file names {channel!r}, which is no channel id of Slack: give the id (such as "
+                "C0123ABCD, at the end of the channel's details), since history cannot be read by name"
+            )
+        return channel or self._channel
+
+    def _history(self, channel: str, oldest: str, cursor: str) -> tuple[list[Any], str]:
         """One page of messages, and the cursor of the next page, empty where this is the last."""
         answer = self._call(
             "conversations.history",
             lambda: self._client.conversations_history(
-                channel=self._channel, oldest=oldest, limit=_PAGE, cursor=cursor or None, include_all_metadata=True
+                channel=channel, oldest=oldest, limit=_PAGE, cursor=cursor or None, include_all_metadata=True
             ),
         )
         messages, metadata = answer.get("messages"), answer.get("response_metadata")

@@ -10,6 +10,7 @@ The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
     status        "open" when filed
     ask           "report": the machine is reported, and its replacement asked for
     title, reason, cluster, pool, provider, node
+    provider_description, contact                                 what the fleet file says: who it is, whom to ask
     machine       provider_id, system_uuid, boot_id, node_uid
     opened_at, opened_by, filed_at, closed_at, close_reason       times are RFC 3339, UTC
     faults        policy, why, device, category, severity, since, value (with its unit), threshold, query,

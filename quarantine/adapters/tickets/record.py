@@ -64,6 +64,8 @@ class TicketRecord(_Stored):
     cluster: str
     pool: str
     provider: str
+    provider_description: str = ""  # a ticket of an earlier version has none of these two
+    contact: str = ""
     node: str
     machine: StoredMachine
     reason: str
@@ -91,6 +93,8 @@ def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketReco
         cluster=clean(report.cluster),
         pool=clean(report.pool),
         provider=clean(report.provider),
+        provider_description=clean(report.provider_description),
+        contact=clean(report.provider_contact),
         node=clean(report.node),
         machine=StoredMachine(
             provider_id=clean(report.machine.provider_id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from quarantine.core.signal import SignalSpec
 from quarantine.core.units import format_duration, parse_duration
 from quarantine.settings import shipped_policies
 
-_RANGE = re.compile(r"\[([0-9a-z]+)\]")
+_RANGE = re.compile(r"(?<=[\[:])((?:\d+(?:ms|[smhd]))+)(?=[\]:])")  # of [5m], and both of [5m:30s]
+PLOT = ("gpu-hot", "nvlink-errors", "infiniband-link-flapping")
 SHORTEST = timedelta(milliseconds=1)
 
 
 def write(target: Path, *, factor: int, fleet: Mapping[str, Any]) -> tuple[Rules, str]:
-    """Write the shipped signals and policies, scaled and enforced, and the demo's fleet; returns the overlay's text."""
-    shipped = load_rules([shipped_policies()])
+    """Write the plot's policies and their signals, scaled and enforced, and a fleet; returns the overlay's text."""
+    shipped = _of_the_plot(load_rules([shipped_policies()]))
     target.mkdir(parents=True, exist_ok=True)
     signals = [_document("Signal", name, _scaled(spec, factor)) for name, spec in shipped.signals.items()]
     (target / "signals.yaml").write_text(_text(signals), encoding="utf-8")
@@ -38,6 +40,15 @@ def write(target: Path, *, factor: int, fleet: Mapping[str, Any]) -> tuple[Rules
         "fleet": dict(fleet),
     }
     return load_rules([target]), _text([overlay])
+
+
+def _of_the_plot(rules: Rules) -> Rules:
+    """Three of the shipped policies. The others look for what does not happen in the demo."""
+    policies = tuple(policy for policy in rules.policies if policy.name in PLOT)
+    named = {policy.spec.signal for policy in policies}
+    named |= {policy.spec.recovery.load.signal for policy in policies if policy.spec.recovery is not None}
+    signals = {name: signal for name, signal in rules.signals.items() if name in named}
+    return replace(rules, policies=policies, signals=signals)
 
 
 def _document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,5 +76,5 @@ def _walk(value: object, written: Any, factor: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_walk(item, text, factor) for item, text in zip(value, written, strict=True)]
     if isinstance(value, str):
-        return _RANGE.sub(lambda found: f"[{format_duration(parse_duration(found[1]) / factor)}]", value)
+        return _RANGE.sub(lambda found: format_duration(parse_duration(found[1]) / factor), value)
     return written

@@ -177,6 +177,18 @@ def test_the_watch_tells_what_others_do(world: World) -> None:
     eventually(lambda: name not in cluster.nodes())
 
 
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_sign_of_maintenance_is_seen_to_come_and_go(world: World, watch: bool) -> None:
+    cluster = world.cluster(watch=watch, annotations=frozenset({"ops/work"}))
+    name = world.create("a")
+    eventually(lambda: name in cluster.nodes())
+
+    world.patch(name, {"metadata": {"annotations": {"ops/work": "board swap", "ops/other": "x"}}})
+    eventually(lambda: cluster.nodes()[name].annotations == {"ops/work": "board swap"})
+    world.patch(name, {"metadata": {"annotations": {"ops/work": None}}})
+    eventually(lambda: cluster.nodes()[name].annotations == {})
+
+
 def test_a_node_that_is_gone(world: World, cluster: KubeCluster) -> None:
     name = world.create("a")
     node = eventually(lambda: cluster.nodes().get(name))

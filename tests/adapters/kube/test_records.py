@@ -61,6 +61,11 @@ def test_what_matters_of_a_node_is_kept() -> None:
     )
 
 
+def test_annotations_that_are_asked_for_are_kept_as_well() -> None:
+    node = node_record(FULL, PREFIX, frozenset({"other.io/a", "other.io/missing"}))
+    assert node.annotations == {"quarantine.gpu/case": "c1", "other.io/a": "no"}
+
+
 def test_a_bare_node_says_nothing_rather_than_something_wrong() -> None:
     node = node_record(served("bare", "1"), PREFIX)
 

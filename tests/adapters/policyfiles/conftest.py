@@ -1,4 +1,4 @@
-"""The shipped policies, copied to where a test may break them."""
+"""A small set of policies, copied to where a test may break them. It does not change when the shipped ones do."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 SHIPPED = Path(__file__).parents[3] / "policies"
+SAMPLE = Path(__file__).parent / "sample"
 
 Edit = Callable[[str, str, str], int]
 
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
-    """A directory with a copy of the shipped files."""
+    """A directory with a copy of the sample's files."""
     directory = tmp_path / "policies"
     directory.mkdir()
-    for file in SHIPPED.glob("*.yaml"):
+    for file in SAMPLE.glob("*.yaml"):
         shutil.copy(file, directory)
     return directory
 

@@ -12,14 +12,14 @@ NASTY = Fault("po,li:cies\n/a\udcff.yaml", 1, 1, "100% of \x1b[31mred\r\n::error
 
 
 def test_text_is_what_editors_and_people_read() -> None:
-    assert format_faults([PLAIN]) == "policies/a.yaml:3: spec.owner is missing — Who answers for it"
+    assert format_faults([PLAIN]) == "policies/a.yaml:3:7: spec.owner is missing\n    hint: Who answers for it"
     assert format_faults([]) == ""
 
 
 def test_nothing_in_a_fault_moves_the_cursor_or_makes_a_second_line() -> None:
     text = format_faults([NASTY, PLAIN])
-    assert text.split("\n")[0] == "po,li:cies\\n/a\\udcff.yaml:1: 100% of \\x1b[31mred\\r\\n::error::"
-    assert len(text.split("\n")) == 2
+    assert text.split("\n")[0] == "po,li:cies\\n/a\\udcff.yaml:1:1: 100% of \\x1b[31mred\\r\\n::error::"
+    assert len(text.split("\n")) == 3
     text.encode()
 
 

@@ -82,7 +82,7 @@ def test_directories_that_lead_to_each_other_are_walked_once(tmp_path: Path) -> 
 def test_an_empty_directory_is_a_fault(tmp_path: Path) -> None:
     found, faults = policy_files([tmp_path])
     assert not found
-    assert str(faults[0]) == f"{tmp_path}:1: there is no policy file (*.yaml) in this directory"
+    assert str(faults[0]) == f"{tmp_path}:1:1: there is no policy file (*.yaml) in this directory"
 
 
 def test_more_files_than_anybody_has_policies_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quarantine.adapters.policyfiles.promqlcheck import LONGEST, check_expression, check_query
+from quarantine.adapters.policyfiles.promqlcheck import LONGEST, check_expression, check_query, selectors
 
 NODE = [("node", "nodename")]
 
@@ -94,3 +94,9 @@ def test_a_query_of_ours_may_be_any_instant_vector() -> None:
     assert check_query("x > 5") is None
     assert check_query("rate(x") == "unclosed left parenthesis"
     assert check_query("x[5m]") == "it is a matrix and no instant vector"
+
+
+def test_what_an_expression_selects_is_told_as_promql_writes_it() -> None:
+    text = 'rate(x{a="b\\"c", d=~"e|f", g!="", h!~"i"}[5m]) unless on (a) max by (a) (y offset 5m) or {__name__="z"}'
+    assert selectors(text) == [("x", ('a="b\\"c"', 'd=~"e|f"', 'g!=""', 'h!~"i"')), ("y", ())]
+    assert selectors("rate(") == []

@@ -39,7 +39,7 @@ def clock() -> Hands:
 @pytest.fixture(scope="module")
 def running(clock: Hands) -> Iterator[SlackServer]:
     with serve_slack(
-        token=TOKEN, channels=[CHANNEL, "C0SHUT", "C0OLD"], now=clock, not_in=["C0SHUT"], archived=["C0OLD"]
+        token=TOKEN, channels=[CHANNEL, "C0NIGHT", "C0SHUT", "C0OLD"], now=clock, not_in=["C0SHUT"], archived=["C0OLD"]
     ) as server:
         yield server
 

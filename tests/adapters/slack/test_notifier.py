@@ -59,6 +59,48 @@ def test_a_post_is_taken_and_found_again(slack: SlackServer, notifier: SlackNoti
     assert notifier.find(KEY) == ref
 
 
+ROUTED = "C0NIGHT"
+
+
+def test_a_route_says_where_it_is_posted_and_it_is_found_there(
+    slack: SlackServer, notifier: SlackNotifier, make_report: Maker
+) -> None:
+    ref = notifier.post(make_report(channel=ROUTED), "R-1")
+
+    (message,) = slack.messages
+    assert (message.channel, ref) == (ROUTED, f"{ROUTED}:{message.ts}")
+    assert notifier.find(KEY, ROUTED) == ref
+    assert notifier.find(KEY) is None
+
+
+def test_one_that_was_posted_before_the_route_was_made_is_found_in_our_own_channel(
+    notifier: SlackNotifier, make_report: Maker
+) -> None:
+    ref = notifier.post(make_report(), "")
+
+    assert notifier.find(KEY, ROUTED) == ref
+    assert notifier.find("another", ROUTED) is None
+
+
+@pytest.mark.parametrize("channel", ["#night-shift", "night-shift", "c0night", "C0NIGHT\n"])
+def test_a_route_by_name_is_refused_in_words_before_anything_is_sent(
+    channel: str, slack: SlackServer, notifier: SlackNotifier, make_report: Maker
+) -> None:
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: notifier.find(KEY, channel),
+        lambda: notifier.post(make_report(channel=channel), ""),
+    )
+    for ask in asked:
+        with pytest.raises(NotifierRefused, match=r"a route of the fleet file names '.*', which is no channel id"):
+            ask()
+    assert slack.requests == []
+
+
+def test_a_routes_channel_that_the_bot_is_not_in_is_named(notifier: SlackNotifier, make_report: Maker) -> None:
+    with pytest.raises(NotifierRefused, match="invite the bot to the channel"):
+        notifier.post(make_report(channel="C0SHUT"), "")
+
+
 def test_only_the_case_of_this_cluster_is_found(
     slack: SlackServer, notifier: SlackNotifier, notifier_of: Make, make_report: Maker
 ) -> None:

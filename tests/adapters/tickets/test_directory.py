@@ -77,6 +77,20 @@ def test_the_json_has_the_documented_fields(tickets: DirectoryTickets, folder: P
     assert [name for name in (*document, *fault) if name not in docstring] == []
 
 
+def test_a_ticket_of_an_earlier_version_tells_nothing_of_the_provider_and_can_be_changed(
+    tickets: DirectoryTickets, folder: Path, make_report: Maker
+) -> None:
+    tickets.open(make_report(provider_description="Acme", provider_contact="the night shift"))
+    path = folder / f"{REF}.json"
+    document = json.loads(path.read_bytes())
+    assert (document.pop("provider_description"), document.pop("contact")) == ("Acme", "the night shift")
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+    tickets.comment(REF, "still there")
+
+    assert json.loads(path.read_bytes())["contact"] == ""
+
+
 def test_opening_twice_gives_the_same_ticket_and_changes_nothing(
     tickets: DirectoryTickets, folder: Path, make_report: Maker, advance: Advance
 ) -> None:

@@ -92,6 +92,17 @@ def test_a_ticket_says_what_where_since_when_and_what_is_asked(
     ]
 
 
+def test_the_provider_and_whom_to_ask_are_told_where_the_fleet_file_says(
+    markdown: Callable[[CaseReport], str], make_report: Maker
+) -> None:
+    text = markdown(make_report(provider_description="Acme, contract 4711 *", provider_contact="ops@lab.example"))
+    assert "- About the provider: Acme, contract 4711 \\*" in text.splitlines()
+    assert "- Contact for questions: `ops@lab.example`" in text.splitlines()
+    without = markdown(make_report(key="another"))
+    assert "About the provider" not in without
+    assert "Contact" not in without
+
+
 def test_only_hardware_labels_leave_the_cluster(
     markdown: Callable[[CaseReport], str], make_report: Maker, folder: Path
 ) -> None:
@@ -170,6 +181,8 @@ def test_hostile_text_everywhere_leaves_the_documents_structure_as_it_is(
             machine=machine,
             pool=text,
             provider=text,
+            provider_description=text,
+            provider_contact=text,
             ask=text,
             title=text,
             reason=one_line(text),

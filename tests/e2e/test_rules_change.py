@@ -1,0 +1,177 @@
+"""Policies that change under a running controller: taken up, held back while new, or broken and said so once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.test_process import running, said, until
+from tests.e2e.worlds import World
+
+BROKEN = "spec:\n\tx: <!channel>\n"
+
+
+@pytest.fixture
+def quick(cluster: World) -> World:
+    """Cycles that follow one another quickly."""
+    cluster.write_settings(cycle={"interval": "1s", "deadline": "15s", "coverage_interval": "1m"})
+    return cluster
+
+
+def file(cluster: World, name: str = "gpu-hot.yaml") -> Path:
+    return cluster.folder / "policies" / name
+
+
+def status(cluster: World) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.quarantine("status", "--output", "json").stdout)
+    return found
+
+
+def lower(document: dict[str, Any]) -> None:
+    """The shipped threshold, a little below."""
+    if document["metadata"]["name"] == "gpu-hot":
+        document["spec"]["trigger"]["above"] = 77
+
+
+def metrics(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {f"{s.name}{sorted(s.labels.values())}": s.value for family in families for s in family.samples}
+
+
+def titles(cluster: World) -> list[str]:
+    return [message.text.partition(".")[0] for message in cluster.slack.messages]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+NOTICE = "1 policy file is broken in cluster test"
+
+
+def test_a_file_that_breaks_stays_in_force_and_is_said_once(quick: World) -> None:
+    port = free_port()
+    quick.write_settings(**{**quick.settings, "metrics": {"listen": f"127.0.0.1:{port}"}})
+    sound, gauge = file(quick).read_text(), f"quarantine_policy_file_broken['{file(quick)}']"
+    with running(quick, "first.log"):
+        until(lambda: said(quick.folder / "first.log", "nothing to do"), "the first cycle")
+        until(lambda: metrics(port).get("quarantine_cycle_last_completed_timestamp_seconds[]", 0) > 0, "it counts")
+        assert metrics(port)[gauge] == 0
+        file(quick).write_text(BROKEN)
+        until(lambda: status(quick)["broken_files"] != [], "it is seen to be broken")
+        (one,) = status(quick)["broken_files"]
+        assert one["file"] == str(file(quick))
+        assert one["in_force_since"] is not None
+        assert "gpu-hot.yaml:2:1: a tab stands here" in one["reason"]
+        assert "Broken policy files:" in quick.quarantine("status").stdout
+        until(lambda: titles(quick) == [NOTICE], "people are told")
+        assert quick.slack.messages[0].pings == ()
+        until(lambda: metrics(port)[gauge] == 1, "so is Prometheus")
+        assert metrics(port)["quarantine_policies['enforce']"] == 3
+        quick.heat(quick.nodes[3])
+        until(lambda: quick.marked() == [quick.nodes[3]], "the version before it acts")
+        until(lambda: len(titles(quick)) == 2, "and asks for the swap")
+    with running(quick, "second.log"):
+        quick.heat(quick.nodes[5])
+        until(lambda: quick.marked() == [quick.nodes[3], quick.nodes[5]], "after a restart as well")
+        until(lambda: len(titles(quick)) == 3, "and asks again")
+        assert titles(quick).count(NOTICE) == 1, "the notice is not repeated"
+        assert metrics(port)[gauge] == 1
+        file(quick).write_text(sound)
+        until(lambda: status(quick)["broken_files"] == [], "it is repaired")
+        until(lambda: metrics(port)[gauge] == 0, "Prometheus sees it too")
+    assert titles(quick).count(NOTICE) == 1
+    assert not said(quick.folder / "first.log", "Traceback")
+    assert not said(quick.folder / "second.log", "Traceback")
+
+
+def test_slack_that_is_down_is_told_later(quick: World) -> None:
+    assert quick.run_once().exit_code == 0
+    file(quick).write_text(BROKEN)
+    url = quick.settings["slack"]["base_url"]
+    quick.write_settings(**{**quick.settings, "slack": {"channel": "C0TEST", "base_url": "http://127.0.0.1:1/api/"}})
+    assert quick.run_once().exit_code == 3, "what could not be said is said"
+    assert len(status(quick)["broken_files"]) == 1
+    quick.write_settings(**{**quick.settings, "slack": {"channel": "C0TEST", "base_url": url}})
+    assert quick.run_once().exit_code == 0
+    assert titles(quick) == [], "another process does not repeat what it cannot know the outcome of"
+
+
+def test_plan_and_explain_reason_from_what_is_in_force(quick: World) -> None:
+    assert quick.run_once().exit_code == 0
+    quick.heat(quick.nodes[2])
+    file(quick).write_text(BROKEN)
+    made = {(d["action"], d["held_by"], d["node"]) for d in quick.plan()["decisions"]}
+    assert ("judge", "broken-file", None) in made
+    assert ("quarantine", None, quick.nodes[2]) in made
+    told = quick.quarantine("explain", quick.nodes[2])
+    assert told.exit_code == 0
+    assert "gpu-hot" in told.stdout
+    assert status(quick)["broken_files"] == [], "looking records nothing"
+
+
+def test_a_changed_policy_observes_for_its_first_cycles(quick: World) -> None:
+    assert quick.run_once().exit_code == 0
+    quick.write_policies(lower)
+    quick.heat(quick.nodes[6])
+    for _ in range(3):
+        assert quick.run_once().exit_code == 0
+        assert quick.untouched()
+        assert "changed-policy" in {hold["held_by"] for hold in status(quick)["holds"]}
+    assert quick.run_once().exit_code == 0
+    assert quick.marked() == [quick.nodes[6]]
+    assert "changed-policy" not in {hold["held_by"] for hold in status(quick)["holds"]}
+
+
+def emptied(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def moved(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("harm", [emptied, moved])
+def test_policies_that_vanish_stay_in_force(quick: World, harm: Callable[[Path], None]) -> None:
+    assert quick.run_once().exit_code == 0
+    harm(quick.folder / "policies")
+    quick.heat(quick.nodes[1])
+    done = quick.run_once()
+    assert done.exit_code == 0, done.output
+    assert quick.marked() == [quick.nodes[1]]
+    (one,) = status(quick)["broken_files"]
+    assert one["file"] == str(quick.folder / "policies")
+    assert one["in_force_since"] is not None
+
+
+def test_a_policy_that_is_deleted_decides_nothing_any_more(quick: World) -> None:
+    assert quick.run_once().exit_code == 0
+    file(quick).unlink()
+    quick.heat(quick.nodes[1])
+    assert quick.run_once().exit_code == 0
+    assert quick.untouched()
+    assert status(quick)["broken_files"] == []
+
+
+def test_metrics_on_an_address_that_is_taken_are_refused(quick: World) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        quick.write_settings(**{**quick.settings, "metrics": {"listen": f"127.0.0.1:{port}"}})
+        refused = quick.quarantine("run")
+    assert refused.exit_code == 2
+    assert f"127.0.0.1:{port}" in refused.stderr
+    assert "Traceback" not in refused.output
