@@ -75,5 +75,5 @@ def selectors_of(reading: Reading) -> Iterator[Selector]:
         yield Selector(reading.source.heartbeat, own)
     if (via := reading.source.node.via) is not None:
         of_fleet = tuple(f"{k}={quote(v)}" for k, v in reading.matchers.items())
-        named = tuple(f'{label}!=""' for label in (*via.on, *reading.node_labels))
+        named = tuple(f'{label}!=""' for label in (*via.by, *reading.node_labels))
         yield Selector(via.metric, of_fleet + named)

@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from quarantine.ledger.migrate import upgrade
+from quarantine.sandbox.notation import series
 from quarantine.sandbox.prometheus import PrometheusServer
 from quarantine.sandbox.remotewrite import Series, write
-from tests.backtest.history import COUNT, END, NODES, START, STEP, fleet, series
+from tests.backtest.history import COUNT, END, NODES, START, STEP, fleet
 
 HOT = {
     "node-3": "60x100 84x260",  # from 00:50 on
