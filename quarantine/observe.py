@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from quarantine.core import promql
 from quarantine.core.case import Case
 from quarantine.core.identity import device_of
-from quarantine.core.model import Answer, Device, Failed, FailureKind, Mode, PolicyAnswers, Sample, Samples
+from quarantine.core.model import Answer, Device, Failed, FailureKind, Mode, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.narrowing import (
     ASKED_TOGETHER,
     NARROWED_AT_ONCE,
@@ -61,7 +61,7 @@ class Observer:
         """One look at everything. Raises ClusterUnavailable; Prometheus' failures are in the answers."""
         now = self.clock.now()
         nodes = self.cluster.nodes()
-        answers, uptime = self._ask_all(now, view)
+        answers, uptime = self._ask_all(now, view, nodes)
         return Snapshot(
             now=now,
             cluster=cluster,
@@ -75,14 +75,17 @@ class Observer:
             uptime=uptime,
         )
 
-    def _ask_all(self, now: datetime, view: LedgerView) -> tuple[Mapping[str, PolicyAnswers], Mapping[str, Answer]]:
+    def _ask_all(
+        self, now: datetime, view: LedgerView, nodes: Mapping[str, Node]
+    ) -> tuple[Mapping[str, PolicyAnswers], Mapping[str, Answer]]:
         until = self.clock.now() + self.pace.deadline
         ask = _Asker(self.metrics, self.clock, now - self.pace.delay, until, self.pace.query_timeout)
         open_cases = [case for case in view.state.cases.values() if case.open]
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
             uptime = pool.submit(self._uptime, ask)
             asked = {
-                policy.name: pool.submit(self._ask, ask, policy, now, open_cases) for policy in self.rules.policies
+                policy.name: pool.submit(self._ask, ask, policy, now, open_cases, nodes)
+                for policy in self.rules.policies
             }
             return {name: future.result() for name, future in asked.items()}, uptime.result()
 
@@ -93,21 +96,26 @@ class Observer:
             return {}
         return {reading.key: ask(promql.uptime(reading, grace)) for reading in uptime_readings(self.rules)}
 
-    def _ask(self, ask: _Asker, policy: LoadedPolicy, now: datetime, cases: Sequence[Case]) -> PolicyAnswers:
+    def _ask(
+        self, ask: _Asker, policy: LoadedPolicy, now: datetime, cases: Sequence[Case], nodes: Mapping[str, Node]
+    ) -> PolicyAnswers:
         readings = readings_of(policy, self.rules)
         trigger = {reading.key: self._trigger(ask, policy, reading) for reading in readings}
         recovery: dict[str, Answer] = {}
         for reading in readings:
-            devices = to_recover(policy, reading, cases)
+            devices = to_recover(policy, reading, cases, nodes)
             load = load_reading(policy, self.rules, reading)
             if devices and load is not None:
-                query = [promql.good(policy, reading, load, part) for part in parts(devices)]
+                query = [promql.good(policy, reading, load, part) for part in parts(devices, reading)]
                 recovery[reading.key] = _together([ask(q) for q in query], query[0])
         known = self._cover(ask, policy, readings, now)
         return PolicyAnswers(trigger, recovery, known.answers, known.at, self._others(ask, policy, readings, trigger))
 
     def _trigger(self, ask: _Asker, policy: LoadedPolicy, reading: Reading) -> Answer:
-        """Superset first, exact second: subqueries over a whole fleet cost seconds."""
+        """Superset first, exact second: subqueries over a whole fleet cost seconds.
+
+        An expression is not narrowed: parts of the devices would each be put to the whole fleet.
+        """
         cheap = promql.candidates(policy, reading)
         if cheap is None:
             return ask(promql.bad(policy, reading, None))
@@ -115,11 +123,12 @@ class Observer:
         if isinstance(possible, Failed) or not possible.samples:
             return possible
         devices = _devices(possible, reading)
-        if len(devices) > ASKED_TOGETHER:
-            if policy.spec.trigger.form is Form.ABSENT:
-                return Failed(FailureKind.MISCONFIGURED, too_many_gone(len(devices), reading), cheap)
+        many = len(devices) > ASKED_TOGETHER
+        if many and policy.spec.trigger.form is Form.ABSENT:
+            return Failed(FailureKind.MISCONFIGURED, too_many_gone(len(devices), reading), cheap)
+        if many or reading.metric is None:
             return ask(promql.bad(policy, reading, None))
-        queries = [promql.bad(policy, reading, part) for part in parts(devices)]
+        queries = [promql.bad(policy, reading, part) for part in parts(devices, reading)]
         answer = _together([ask(query) for query in queries], queries[0])
         if isinstance(answer, Failed) or not answer.samples:
             return answer
@@ -133,7 +142,7 @@ class Observer:
         trigger = policy.spec.trigger
         since = trigger.memory if trigger.form is Form.ABSENT else None
         found: dict[Key, Labels] = {}
-        for part in parts(_devices(answer, reading)):
+        for part in parts(_devices(answer, reading), reading):
             raw = ask(promql.describe(reading, part, since))
             if isinstance(raw, Failed) and trigger.models:
                 return raw

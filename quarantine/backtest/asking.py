@@ -100,26 +100,34 @@ class Asker:
 
 
 def trigger(ask: Asker, policy: LoadedPolicy, reading: Reading, grid: Grid) -> Lines:
-    """What is bad at each step. Superset first, exact second: subqueries over a whole fleet cost seconds a step."""
+    """What is bad at each step. Superset first, exact second: subqueries over a whole fleet cost seconds a step.
+
+    The exact question is put for no more than the stretch of steps at which the superset names one of its devices.
+    """
     cheap = promql.candidates(policy, reading)
     if cheap is None:
         return _lines(ask, [promql.bad(policy, reading, None)], grid)
     possible = ask(cheap, grid)
     if isinstance(possible, Failed):
         return possible
-    devices = devices_of((track.labels for track in possible.tracks), reading)
+    devices = devices_of((track.labels for track in possible.tracks if track.steps), reading)
     if not devices:
         return ()
     absent = policy.spec.trigger.form is Form.ABSENT
     if absent and (most := _most_at_once(possible)) > ASKED_TOGETHER:
         return Failed(FailureKind.MISCONFIGURED, too_many_gone(most, reading), cheap)
-    narrow: list[Sequence[Labels] | None] = list(parts(devices)) if absent or len(devices) <= ASKED_TOGETHER else [None]
-    found = _lines(ask, [promql.bad(policy, reading, part) for part in narrow], grid)
-    if isinstance(found, Failed):
-        return found
-    # A narrowed query may let others through, which are bad as well: once is enough.
-    once = {key_of(line.track.labels, reading): line for line in reversed(found)}
-    return _described(ask, policy, reading, tuple(reversed(once.values())), grid)
+    narrow = reading.metric is not None and (absent or len(devices) <= ASKED_TOGETHER)
+    found: list[Line] = []
+    for part in parts(devices, reading) if narrow else [devices]:
+        own = frozenset(key_of(device, reading) for device in part)
+        begin, end = _stretch(track for track in possible.tracks if key_of(track.labels, reading) in own)
+        query = promql.bad(policy, reading, part if narrow else None)
+        lines = _lines(ask, [query], grid.part(begin, end - begin), shift=-begin)
+        if isinstance(lines, Failed):
+            return lines
+        # A narrowed query may let others through, which are in a part of their own.
+        found += (line for line in lines if key_of(line.track.labels, reading) in own)
+    return _described(ask, policy, reading, tuple(found), grid) if reading.metric is not None else tuple(found)
 
 
 def others(
@@ -151,7 +159,7 @@ def recovery(
     ask: Asker, policy: LoadedPolicy, reading: Reading, load: Reading, devices: Sequence[Labels], grid: Grid
 ) -> Lines:
     """Which of `devices` are good at each step of `grid`."""
-    return _lines(ask, [promql.good(policy, reading, load, part) for part in parts(devices)], grid)
+    return _lines(ask, [promql.good(policy, reading, load, part) for part in parts(devices, reading)], grid)
 
 
 def coverage(
@@ -205,10 +213,10 @@ def _described(ask: Asker, policy: LoadedPolicy, reading: Reading, lines: tuple[
     since = trigger.memory if trigger.form is Form.ABSENT else None
     by_step: dict[int, list[Labels]] = {}
     for line in lines:
-        by_step.setdefault(line.track.steps[0], []).append(dict(key_of(line.track.labels, reading)))
+        by_step.setdefault(next(line.turns()), []).append(dict(key_of(line.track.labels, reading)))
     raw = {}
     for step, devices in by_step.items():
-        for part in parts(devices):
+        for part in parts(devices, reading):
             answer = ask(promql.describe(reading, part, since), grid.part(step, 1))
             if isinstance(answer, Failed) and trigger.models:
                 return answer
@@ -224,6 +232,12 @@ def _described(ask: Asker, policy: LoadedPolicy, reading: Reading, lines: tuple[
 def _named(lines: Lines, reading: Reading) -> list[Device]:
     found = (device_of(reading, line.track.labels) for line in (lines if not isinstance(lines, Failed) else ()))
     return [device for device in found if device is not None and device.name]
+
+
+def _stretch(tracks: Iterable[Track]) -> tuple[int, int]:
+    """From the first step at which there is one of these, to one past the last."""
+    ends = [(track.steps[0], track.steps[-1] + 1) for track in tracks if track.steps]
+    return min(first for first, _ in ends), max(last for _, last in ends)
 
 
 def _most_at_once(answer: Tracks) -> int:

@@ -208,7 +208,11 @@ class _Walk:
         return max(SHORTEST_PIECE, min(LONGEST_PIECE, POINTS // max(1, values)))
 
     def _through(self, piece: Piece) -> Iterator[Step]:
-        ahead = [*piece.turns(), *(look - piece.first for look in self.looks), *piece.follow(self._open_cases(), 0)]
+        ahead = [
+            *piece.turns(),
+            *(look - piece.first for look in self.looks),
+            *piece.follow(self._open_cases(), self.nodes, 0),
+        ]
         heapify(ahead)
         step = 0
         while step < piece.grid.count:
@@ -216,7 +220,7 @@ class _Walk:
             yield made
             if made.plan.decisions:
                 # What is asked about recovery is another question from here on, and there are other deadlines.
-                for turn in (step + 1, *piece.follow(self._open_cases(), step + 1)):
+                for turn in (step + 1, *piece.follow(self._open_cases(), self.nodes, step + 1)):
                     heappush(ahead, turn)
                 self._set_deadlines()
             step = step + 1 if self.manner.every_step else self._next(piece, step, ahead)

@@ -12,7 +12,8 @@ from quarantine.backtest import asking
 from quarantine.backtest.asking import Asker, Line, Lines
 from quarantine.core import promql
 from quarantine.core.case import Case
-from quarantine.core.model import Answer, Failed, PolicyAnswers, Sample, Samples
+from quarantine.core.identity import device_of
+from quarantine.core.model import Answer, Failed, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.narrowing import Key, key_of, to_recover
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import Reading, load_reading, readings_of, uptime_readings
@@ -124,13 +125,13 @@ class Piece:
             found.update(_steps(lines, lambda line: line.grades(self.questions.graces)))
         return {step for step in found if 0 <= step < self.grid.count}
 
-    def follow(self, cases: Sequence[Case], step: int) -> set[int]:
+    def follow(self, cases: Sequence[Case], nodes: Mapping[str, Node], step: int) -> set[int]:
         """From `step` on, recovery is wanted for the devices of these cases. Returns the steps at which it turns."""
         asked: list[tuple[Named, Reading, list[Key], Future[Lines]]] = []
         for policy, known in self.questions.policies:
             for reading in known:
                 load = load_reading(policy, self.questions.rules, reading)
-                devices = to_recover(policy, reading, cases) if load is not None else []
+                devices = to_recover(policy, reading, cases, nodes) if load is not None else []
                 by_key = {key_of(labels, reading): labels for labels in devices}
                 name = (policy.name, reading.key)
                 self._wanted[name] = frozenset(by_key)
@@ -151,7 +152,12 @@ class Piece:
             return set()
         by_device = {key_of(line.track.labels, reading): replace(line, shift=-step) for line in reversed(lines)}
         self._good[name].update({key: by_device.get(key) for key in missing})
-        return {turn for line in by_device.values() for turn in line.turns() if turn < self.grid.count}
+        found: set[int] = set()
+        for line in by_device.values():
+            # Of a node that lacked some of its devices it counts how many are good.
+            counts = device_of(reading, line.track.labels) is None
+            found.update(line.changes() if counts else line.turns())
+        return {turn for turn in found if turn < self.grid.count}
 
     def answers(self, step: int) -> Mapping[str, PolicyAnswers]:
         """What each policy is judged by at a step."""

@@ -9,8 +9,9 @@ from quarantine.core.compatible import Where, incompatible, limits
 from quarantine.core.fleet import FleetSpec, Route
 from quarantine.core.model import DeviceKind
 from quarantine.core.policy import PolicySpec
+from quarantine.core.readings import Reading, load_among, readings, tie
 from quarantine.core.response import Correlation, Escalation, Grace
-from quarantine.core.signal import SignalSpec, Source
+from quarantine.core.signal import SignalSpec
 from quarantine.core.trigger import Form, Load, ModelBound, Recovery, Trigger
 from quarantine.core.units import format_duration, format_number
 
@@ -145,36 +146,43 @@ def _load(load: Load, signal: SignalSpec, signals: Mapping[str, SignalSpec]) -> 
     if work is None:
         yield Contradiction(at, f"no signal is called {load.signal!r}", missing=load.signal)
         return
-    if work.type != "gauge" or work.device not in (signal.device, DeviceKind.NODE):
-        yield Contradiction(at, f"the load must be a gauge of the same device ({signal.device}) or of the node")
+    link = signal.device is DeviceKind.NVLINK
+    kinds = (signal.device, DeviceKind.NODE, *((DeviceKind.GPU,) if link else ()))
+    if work.type != "gauge" or work.device not in kinds:
+        whose = f"of the same device ({signal.device}){', of its GPU' if link else ''} or of the node"
+        yield Contradiction(at, f"the load must be a gauge {whose}")
         return
     if load.above >= work.plausible.max:
         sentence = f"no load exceeds {format_number(load.above)}: {format_number(work.plausible.max)} is the most"
         yield Contradiction((*_RECOVERY, "load", "above"), sentence)
-    sources: dict[str, Source] = {}
-    for source in work.sources:
-        sources.setdefault(source.exporter, source)  # as core.readings.load_reading looks it up
-    if load.exporter is not None and load.exporter not in sources:
-        sentence = f"{load.signal} has no source for {load.exporter} (there is {', '.join(sources)})"
+    exporters = list(dict.fromkeys(source.exporter for source in work.sources))
+    if load.exporter is not None and load.exporter not in exporters:
+        sentence = f"{load.signal} has no source for {load.exporter} (there is {', '.join(exporters)})"
         yield Contradiction((*_RECOVERY, "load", "exporter"), sentence)
         return
-    for own in signal.sources:
-        other = sources.get(load.exporter or own.exporter)
+    for own in _one_of_each(signal):
+        other = load_among(work, own, load.exporter)
         if other is None:
-            sentence = f"{load.signal} has no source for {own.exporter}, so nothing recovers there"
+            sentence = f"{load.signal} has no source for {own.source.exporter}, so nothing recovers there"
             yield Contradiction(at, sentence, "add the source, or name one in load.exporter")
-        elif (ours := _labels(own, other)) != (theirs := _labels(other, other)):
+        elif not tie(own, other):
             sentence = (
-                f"the load cannot be told of the same device: {load.signal} names it by {', '.join(theirs)} and "
-                f"{own.exporter} by {', '.join(ours)}"
+                f"the load cannot be told of the same device: {load.signal} names it by {_names(other)} and "
+                f"{own.source.exporter} by {_names(own)}"
             )
-            yield Contradiction(at, sentence, "use a load whose source has the same labels")
+            yield Contradiction(at, sentence, "use a load whose labels the source has as well")
 
 
-def _labels(source: Source, as_far_as: Source) -> tuple[str, ...]:
-    """What a source names its node by, and its device where the other has one too: by these they are joined."""
-    device = source.device if as_far_as.device is not None else None
-    return (*source.node.first, *((*device.first, *device.join) if device else ()))
+def _one_of_each(signal: SignalSpec) -> Iterator[Reading]:
+    """A reading of each source: all of its metrics have the same labels."""
+    found: dict[int, Reading] = {}
+    for reading in readings(signal, {}):
+        found.setdefault(id(reading.source), reading)
+    yield from found.values()
+
+
+def _names(reading: Reading) -> str:
+    return ", ".join((*reading.node_labels, *reading.device_labels))
 
 
 # --- What stands in the way -------------------------------------------------------------------------------------------

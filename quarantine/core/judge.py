@@ -135,9 +135,19 @@ class _Look:
         for reading, sample in self._samples(self.answers.recovery):
             device = device_of(reading, sample.labels)
             node = self.directory.node(reading.source.node, sample.labels)
-            if device is not None and isinstance(node, Node):
-                found.setdefault((node.name, device), self._evidence(reading, sample, None))
+            if not isinstance(node, Node):
+                continue
+            evidence = self._evidence(reading, sample, None)
+            if self.policy.spec.trigger.form is Form.ABSENT and device in (None, _NODE):
+                device, evidence = self._shown(node, sample), replace(evidence, value=None)
+            if device is not None:
+                found.setdefault((node.name, device), evidence)
         return found
+
+    def _shown(self, node: Node, sample: Sample) -> Device | None:
+        """The node, if it shows all that people declare: its own word may have shrunk with the loss."""
+        whole = absence.stock(node, self.kind, self._pool(node), int(sample.value), 0, 0).complete
+        return _NODE if whole or self.kind is DeviceKind.NODE else None
 
     def covered(self) -> dict[str, int] | None:
         """Devices seen per node of this cluster. Several metrics of the same devices are not counted twice."""

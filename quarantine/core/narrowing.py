@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from quarantine.core.case import Case
-from quarantine.core.model import Verdict
+from quarantine.core.model import DeviceKind, Node, Verdict
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.readings import Reading
 from quarantine.core.selectors import Labels
+from quarantine.core.trigger import Form
 
 ALONE = 8  # so few devices are asked one by one: the query in the trail then names that device alone
 NARROWED_AT_ONCE = 40  # devices named in one query, so that its text stays short
@@ -27,22 +28,40 @@ def devices_of(answer: Iterable[Labels], reading: Reading) -> list[Labels]:
     return [dict(key) for key in dict.fromkeys(key_of(labels, reading) for labels in answer)]
 
 
-def parts(devices: Sequence[Labels]) -> Iterator[Sequence[Labels]]:
-    """The devices, so many in one query."""
+def parts(devices: Sequence[Labels], reading: Reading) -> Iterator[Sequence[Labels]]:
+    """The devices, so many in one query; of an expression all, since each query is put to the whole fleet."""
     size = 1 if len(devices) <= ALONE else NARROWED_AT_ONCE
+    if reading.metric is None:
+        size = max(1, len(devices))
     for start in range(0, len(devices), size):
         yield devices[start : start + size]
 
 
-def to_recover(policy: LoadedPolicy, reading: Reading, cases: Iterable[Case]) -> list[Labels]:
-    """The devices of open cases that this reading found bad and that nothing has found good since."""
-    found = [
-        {label: f.evidence.labels[label] for label in reading.group if label in f.evidence.labels}
-        for case in cases
-        for f in case.findings
-        if f.policy == policy.name and f.verdict is not Verdict.GOOD and f.evidence.source == reading.key
-    ]
+def to_recover(
+    policy: LoadedPolicy, reading: Reading, cases: Iterable[Case], nodes: Mapping[str, Node]
+) -> list[Labels]:
+    """The devices of open cases that this reading found bad and that nothing has found good since.
+
+    A node of which something is absent was found by no reading, so any may find it good: by each name it may go by.
+    """
+    found: list[Labels] = []
+    for case in cases:
+        for f in case.findings:
+            if f.policy != policy.name or f.verdict is Verdict.GOOD:
+                continue
+            if policy.spec.trigger.form is Form.ABSENT and f.device.kind is DeviceKind.NODE:
+                found += _names(reading, case.node, nodes.get(case.node))
+            elif f.evidence.source == reading.key:
+                labels = f.evidence.labels
+                found.append({label: labels[label] for label in reading.group if label in labels})
     return [labels for labels in found if labels]
+
+
+def _names(reading: Reading, name: str, node: Node | None) -> Iterator[Labels]:
+    by_name = reading.source.node.means == "name"
+    for said in (name,) if by_name else node.addresses if node is not None else ():
+        for label in reading.node_key:
+            yield {label: said}
 
 
 def too_many_gone(count: int, reading: Reading) -> str:

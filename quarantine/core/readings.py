@@ -66,17 +66,29 @@ def readings_of(policy: LoadedPolicy, rules: Rules) -> tuple[Reading, ...]:
 
 
 def load_reading(policy: LoadedPolicy, rules: Rules, reading: Reading) -> Reading | None:
-    """Where the load of a reading's devices is read: the recovery's load signal, by the same exporter or the one named.
-
-    None where nothing recovers, or there is no such source.
-    """
+    """Where the load of a reading's devices is read; None where nothing recovers, or there is no such source."""
     recovery = policy.spec.recovery
-    signal = rules.signals.get(recovery.load.signal) if recovery is not None else None
-    if recovery is None or signal is None:
-        return None
-    exporter = recovery.load.exporter or reading.source.exporter
-    same = (r for r in readings(signal, rules.fleet.matchers) if r.source.exporter == exporter)
-    return next(same, None)
+    work = rules.signals.get(recovery.load.signal) if recovery is not None else None
+    return load_among(work, reading, recovery.load.exporter) if recovery is not None and work is not None else None
+
+
+def load_among(work: SignalSpec, reading: Reading, exporter: str | None) -> Reading | None:
+    """The load signal's reading by the same exporter, or by the one named.
+
+    Where the load is what the policy judges, that is the reading itself.
+    """
+    same = [r for r in readings(work, reading.matchers) if r.source.exporter == (exporter or reading.source.exporter)]
+    return next((r for r in same if r == reading), next(iter(same), None))
+
+
+def tie(reading: Reading, load: Reading) -> tuple[str, ...]:
+    """Which labels tie a device to its load: all of the one that has fewer. Empty: the two cannot be told to be one.
+
+    The load of an NVLink is its GPU's, that of a port may be its node's. A load that names its device by a label that
+    this one does not have ties to nothing, unless it has all of this one's besides.
+    """
+    ours, theirs = frozenset(reading.group), frozenset(load.group)
+    return load.group if theirs <= ours else reading.group if ours <= theirs else ()
 
 
 def boot_grace(rules: Rules) -> timedelta | None:

@@ -88,6 +88,20 @@ def names_node(reading: Reading, label: str, said: str) -> str:
     return f"{label}=~{quote(host + '(:[0-9]+)?')}"
 
 
+def names_nodes(reading: Reading, label: str, said: Sequence[str]) -> tuple[str, ...]:
+    """Matchers for the series of these nodes, which `label` of the node's key names: no label before it does."""
+    if reading.source.node.part is not None:
+        return narrowed_to_nodes(reading, [{label: name} for name in said])
+    earlier = reading.node_labels[: reading.node_labels.index(label)]
+    return (*(f'{other}=""' for other in earlier), f"{label}=~{quote(one_of(reading, said))}")
+
+
+def one_of(reading: Reading, said: Sequence[str]) -> str:
+    """A regular expression for what says one of these names; its group is the name. An address may have a port."""
+    names = f"({'|'.join(map(_regex, said))})"
+    return names if reading.source.node.means == "name" else f"\\[?{names}\\]?(?::[0-9]+)?"
+
+
 def grouping(labels: Iterable[str]) -> str:
     """The labels of a `by` or `on`."""
     return ", ".join(labels)

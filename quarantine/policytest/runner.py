@@ -177,7 +177,7 @@ def _asked(test: Test, step: Step, node: str) -> Iterator[str]:
         if isinstance(covered, Samples) and covered.samples:
             yield f"is it bad, by {reading.key}: {promql.bad(test.policy, reading, None)}"
         case = step.state.open_case_of(node)
-        devices = to_recover(test.policy, reading, [case]) if case is not None else []
+        devices = to_recover(test.policy, reading, [case], step.snapshot.nodes) if case is not None else []
         load = load_reading(test.policy, test.rules, reading)
         if devices and load is not None:
             yield f"is it good, by {reading.key}: {promql.good(test.policy, reading, load, devices)}"

@@ -13,7 +13,7 @@ from quarantine.backtest.engine import Manner, run, steps
 from quarantine.backtest.result import Span
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision
-from quarantine.core.model import Mode, Node
+from quarantine.core.model import Device, DeviceKind, Mode, Node
 from quarantine.core.policy import Rules
 from quarantine.core.rehearsal import Rehearsal
 from quarantine.core.signal import SignalSpec
@@ -29,6 +29,8 @@ HOURS = 3
 COUNT = HOURS * 120
 SPAN = Span(START, START + timedelta(hours=HOURS), timedelta(minutes=1))
 NODES, GPUS = 6, 4
+NODE = Device(DeviceKind.NODE, "")
+DCGM = "dcgm-exporter"
 
 
 def _minutes(text: str) -> list[float | None]:
@@ -54,6 +56,7 @@ BUSY = {("node-1", 0): "0.7x90 0x200"}  # idle once it is cool: that proves noth
 ERRORS = {("node-4", 2): "0x40 30x30 60x200", ("node-5", 1): "7x50 0x20 2x10 14x200"}  # a jump; a reset
 
 
+LATE = ("node-1", 1)  # is not there for the first half an hour, and nothing is known of it
 GONE = ("node-5", 3)  # falls off the bus after 40 minutes; its siblings go on
 BOOTS = {"node-2": 60}  # after so many minutes: it is hot soon after
 
@@ -74,7 +77,8 @@ def _history() -> Iterator[Series]:
             yield _series("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, _minutes(BUSY.get(key, "0.7x1")))
             yield _series("NVLINK_REPLAY", labels, _minutes(ERRORS.get(key, "0x1")))
             yield _series("NVLINK_CRC", labels, _minutes("0x1"))
-            yield _series("gpu_listed", labels, _minutes("1x40 stale _x300" if key == GONE else "1x1"))
+            listed = {GONE: "1x40 stale _x300", LATE: "_x30 1x300"}.get(key, "1x1")
+            yield _series("gpu_listed", labels, _minutes(listed))
 
 
 def _series(name: str, labels: dict[str, str], values: Sequence[float | None]) -> Series:
@@ -147,12 +151,15 @@ def _signal(device: str, metric: str, **source: object) -> SignalSpec:
 
 def test_nor_do_absence_siblings_and_grace_make_a_difference(metrics: PrometheusMetrics) -> None:
     mild = {"recovery": None, "breaker": {"maxShare": "50%"}}
+    again = {**mild, "recovery": {"for": "15m", "load": {"signal": "gpu.tensor", "above": 0.1, "exporter": DCGM}}}
+    seen = {**mild, "recovery": {"for": "10m", "load": {"signal": "agent.beat", "above": 0.5}}}
     made = rules(
         policy(breaker={"maxShare": "50%"}, grace={"boot": "20m"}),
-        policy("lost", signal="gpu.listed", trigger={"absent": True, "for": "5m", "within": "1h"}, **mild),
-        policy("blind", signal="agent.beat", trigger={"absent": True, "for": "5m"}, **mild),
+        policy("lost", signal="gpu.listed", trigger={"absent": True, "for": "5m", "within": "1h"}, **again),
+        policy("blind", signal="agent.beat", trigger={"absent": True, "for": "5m"}, **seen),
         policy("warmer", trigger={"aboveSiblings": 18, "for": "5m"}, mode="observe", **mild),
         uptime="node.up",
+        pools=[{"name": "gpu", "nodeSelector": {"gpu": "yes"}, "expected": {"gpus": GPUS}}],
     )
     signals = {
         "gpu.listed": _signal("gpu", "gpu_listed"),
@@ -164,6 +171,8 @@ def test_nor_do_absence_siblings_and_grace_make_a_difference(metrics: Prometheus
     expected = live(metrics, known, span)
     assert HeldBy.GRACE in {d.held_by for d in expected}
     assert {"lost", "blind", "warmer", "gpu-hot"} <= {d.policy for d in expected if d.action is not Action.JUDGE}
+    recovered = {(d.policy, d.node) for d in expected if d.action is Action.RECOVER and d.device == NODE}
+    assert recovered == {("lost", "node-1"), ("blind", "node-3")}
     for manner in (Manner(), Manner(piece=13)):
         found = [d for step in steps(known, fleet(NODES), metrics, span, manner=manner) for d in step.plan.decisions]
         assert found == expected

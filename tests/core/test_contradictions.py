@@ -52,9 +52,18 @@ SIGNALS = {
     ),
     "uptime": signal(**OF_NODE, plausible={"min": 0, "max": 1e9}),
     "other": signal(sources=[{**DCGM, "exporter": "gpud", "device": {"first": ["uuid"]}}]),
+    "link": signal(
+        type="counter",
+        device="nvlink",
+        sources=[{**DCGM, "device": {"join": ["UUID", "nvlink"]}, "model": None, "heartbeat": None}],
+    ),
+    "renamed": signal(
+        sources=[{**DCGM, "node": {"first": ["Hostname", "hostname"]}, "device": {"first": ["UUID", "uuid"]}}]
+    ),
     "both": signal(sources=[DCGM, {**DCGM, "exporter": "gpud"}]),
 }
 LOAD = {"signal": "work", "above": 0.1}
+FROM_GPUD = {"exporter": "gpud"}
 FLEET = FleetSpec.model_validate(
     {
         "pools": [{"name": "gpu", "nodeSelector": {"gpu": "yes"}}],
@@ -109,6 +118,9 @@ SOUND: list[Mapping[str, Any]] = [
     {"nodeSelector": {"zone": "a"}},
     {"signal": "both", "recovery": recovery(below=72, load={**LOAD, "exporter": "dcgm-exporter"})},
     {"recovery": recovery(below=72, load={"signal": "uptime", "above": 5, "exporter": "node-exporter"})},
+    {"signal": "link", "trigger": EVENTS, "recovery": recovery()},
+    {"recovery": recovery(below=72, load={"signal": "renamed", "above": 1})},
+    {"signal": "renamed"},
 ]
 
 
@@ -237,6 +249,21 @@ CASES: list[tuple[Mapping[str, Any], str, str]] = [
         {"recovery": recovery(below=72, load={"signal": "other", "above": 1, "exporter": "gpud"})},
         "spec.recovery.load.signal",
         "other names it by Hostname, uuid and dcgm-exporter by Hostname, UUID",
+    ),
+    (
+        {"signal": "link", "trigger": EVENTS, "recovery": recovery(load={"signal": "link", "above": 1})},
+        "spec.recovery.load.signal",
+        "must be a gauge of the same device (nvlink), of its GPU or of the node",
+    ),
+    (
+        {"signal": "link", "trigger": EVENTS, "recovery": recovery(load={"signal": "other", "above": 1, **FROM_GPUD})},
+        "spec.recovery.load.signal",
+        "other names it by Hostname, uuid and dcgm-exporter by Hostname, UUID, nvlink",
+    ),
+    (
+        {"signal": "uptime", "recovery": recovery(below=72, load={**LOAD, "exporter": "dcgm-exporter"})},
+        "spec.recovery.load.signal",
+        "must be a gauge of the same device (node) or of the node",
     ),
     (
         {"signal": "free", "grace": {"driver": "5m"}},

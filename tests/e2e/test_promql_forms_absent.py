@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
+from quarantine.core.case import Case
 from quarantine.core.model import Device, DeviceKind
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import saw
@@ -49,7 +50,25 @@ EXPORTER = SignalSpec.model_validate(
         ],
     }
 )
+# The same of two exporters, one of which names the node by its address, and has a metric that can be narrowed.
+SEEN_BY_ANY = SignalSpec.model_validate(
+    {
+        **EXPORTER.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "sources": [
+            *EXPORTER.model_dump(mode="json", by_alias=True, exclude_none=True)["sources"],
+            {"exporter": "agent", "metrics": ["agent_up"], "node": {"first": ["host", "instance"], "means": "address"}},
+        ],
+    }
+)
 LOST = {"absent": True, "for": "5m", "within": "30m"}
+# Whom only the agent shows, by the address that was scraped; by-two-labels is said by the label that goes first.
+ADDRESSES = {
+    "seen-by-the-agent": "10.5.0.1",
+    "too-lately": "10.5.0.2",
+    "by-a-long-address": "fd00::3",
+    "not-by-this-label": "10.5.0.4",
+    "by-two-labels": "10.5.0.5",
+}
 HOSTS = ("blind-since-long", "blind-lately", "seen-once-lately")
 
 
@@ -63,13 +82,19 @@ def law() -> Rules:
             recovery={"for": "5m", "load": {"signal": "gpu.tensor", "above": 0.1}},
         ),
         policy("blind", signal="node.exporter", trigger={"absent": True, "for": "5m"}, recovery=None),
+        policy(
+            "unseen",
+            signal="node.any",
+            trigger={"absent": True, "for": "5m"},
+            recovery={"for": "10m", "load": {"signal": "node.any", "above": 0.5}},
+        ),
     )
     pools = [
         {"name": "declared", "nodeSelector": {"gpu": "yes", "declared": "8"}, "expected": {"gpus": 8}},
         {"name": "gpu", "nodeSelector": {"gpu": "yes"}},
     ]
     made = rules(*policies, pools=pools, matchers={"cluster": "a"})
-    return replace(made, signals={**SIGNALS, "gpu.both": BOTH, "node.exporter": EXPORTER})
+    return replace(made, signals={**SIGNALS, "gpu.both": BOTH, "node.exporter": EXPORTER, "node.any": SEEN_BY_ANY})
 
 
 # name → (the GPUs' temperatures: text → how many, how many are found by name, and whether the node is found instead)
@@ -145,6 +170,17 @@ def history() -> Iterator[Series]:
         yield gpu(TEMP, "back", "60x50 stale _x70 60x38" if number == 7 else "60x160", number)
         yield gpu(BEAT, "back", "0+5000x160", number)
         yield gpu(TENSOR, "back", "0.6x160", number)
+    for number in range(8):  # all are back, and one of them does nothing
+        yield gpu(TEMP, "back-and-idle", "60x160", number)
+        yield gpu(BEAT, "back-and-idle", "0+5000x160", number)
+        yield gpu(TENSOR, "back-and-idle", "0x160" if number == 3 else "0.6x160", number)
+    # A scrape by another port names the same host, and a pod's restart is another series of it.
+    yield ending("agent_up", {"instance": "10.5.0.1:9100", "pod": "a"}, "1x100 stale _x59")
+    yield ending("agent_up", {"instance": "10.5.0.1:9100", "pod": "b"}, "1x62")
+    yield ending("agent_up", {"instance": "10.5.0.1:9400"}, "1x160")
+    yield ending("agent_up", {"instance": "10.5.0.2:9100"}, "1x30")
+    yield ending("agent_up", {"instance": "[fd00::3]:9100"}, "1x160")
+    yield ending("agent_up", {"host": "10.5.0.5", "instance": "10.5.0.4:9100"}, "1x160")
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +188,7 @@ def scene() -> Iterator[Scene]:
     with PrometheusServer() as server:
         write(server.url, history())
         with PrometheusMetrics(PrometheusSettings(url=server.url)) as metrics:
-            others = ("renamed", "renamed-and-lost", "back", "down", "never-seen")
+            others = ("renamed", "renamed-and-lost", "back", "back-and-idle", "down", "never-seen")
             nodes = {name: node(name) for name in (*CASES, *HOSTS, *others)}
             declared = [name for name in CASES if "declared" in name]
             for name in (*declared, "lost-two"):
@@ -201,6 +237,36 @@ def test_what_is_seen_again_under_load_is_good(scene: Scene) -> None:
     assert not replace(scene, suspects=cases).judgement("lost", NOW - timedelta(minutes=6)).good
 
 
+def missed(policy: str, *names: str) -> list[Case]:
+    """Cases of nodes that were found to show too little: no series says so."""
+    return [suspected(policy, name, Device(DeviceKind.NODE, ""), f"dcgm-exporter/{TEMP}", {}) for name in names]
+
+
+def test_a_node_is_good_again_when_any_exporter_shows_it_by_any_name(scene: Scene) -> None:
+    cases = missed("unseen", *ADDRESSES, "back", "blind-lately")
+    known = {**scene.nodes, **{name: node(name, addresses=(address,)) for name, address in ADDRESSES.items()}}
+    scene = replace(scene, nodes=known)
+    found = replace(scene, suspects=cases).judgement("unseen")
+    assert found.failed is None
+    good = {name for name, device in found.good if device == Device(DeviceKind.NODE, "")}
+    assert good == {"seen-by-the-agent", "by-a-long-address", "by-two-labels", "back"}
+    assert not scene.judgement("unseen").good, "nobody waits for them"
+    one = replace(scene, suspects=cases[:1]).judgement("unseen").good["seen-by-the-agent", cases[0].findings[0].device]
+    assert one.value is None
+    assert one.labels["instance"] == "10.5.0.1"
+    assert "10\\\\.5\\\\.0\\\\.1" in one.query
+
+
+def test_a_node_that_lacked_some_is_good_when_all_that_are_declared_are_back_and_work(scene: Scene) -> None:
+    declared = node("back", labels={"gpu": "yes", "declared": "8"})
+    nodes = {**scene.nodes, "back": declared, "back-and-idle": replace(declared, name="back-and-idle")}
+    of = replace(scene, suspects=missed("lost", "back", "back-and-idle"), nodes=nodes)
+    found = of.judgement("lost")
+    assert set(found.good) == {("back", Device(DeviceKind.NODE, ""))}
+    assert not of.judgement("lost", NOW - timedelta(minutes=6)).good, "one is not back for long enough"
+    assert not replace(of, nodes=scene.nodes).judgement("lost").good, "the node's own word may shrink with the loss"
+
+
 def test_no_moment_after_an_exporters_restart_names_what_is_there(scene: Scene) -> None:
     never = {"gap-for-all", "swapped", "renamed", "exporter-died", "one-is-all"}
     never |= {"declared-and-lost-before-the-exporter"}
@@ -242,6 +308,12 @@ def test_a_range_is_the_instant_at_each_step(scene: Scene, of: str) -> None:
     labels = {"Hostname": of, "hostname": "", "UUID": f"GPU-{of}-7", "uuid": ""}
     assert scene.range_equals_instant("lost", [labels], timedelta(minutes=8), timedelta(minutes=3)) > 10
     assert scene.range_equals_instant("blind", [], timedelta(minutes=2), timedelta(minutes=1)) > 10
+
+
+def test_so_it_is_of_nodes_that_are_good_again(scene: Scene) -> None:
+    named = [{"instance": address} for address in ("10.5.0.1", "fd00::3")]
+    assert scene.range_equals_instant("unseen", named, timedelta(minutes=3), timedelta(minutes=3)) > 10
+    assert scene.range_equals_instant("lost", [{"Hostname": "back"}], timedelta(minutes=3), timedelta(minutes=3)) > 10
 
 
 SEEN = {

@@ -10,6 +10,7 @@ import pytest
 
 from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
 from quarantine.core.case import Case
+from quarantine.core.contradictions import contradictions
 from quarantine.core.model import Device, DeviceKind
 from quarantine.core.policy import Rules
 from quarantine.core.signal import SignalSpec
@@ -220,6 +221,11 @@ def test_a_links_load_is_that_of_its_own_gpu(scene: Scene) -> None:
     cases = [link("nv-quiet", "GPU-nv-quiet"), link("nv-idle", "GPU-nv-idle-0"), link("nv-errors", "GPU-nv-errors")]
     found = replace(scene, suspects=cases).judgement("links")
     assert {name for name, _ in found.good} == {"nv-quiet"}
+
+
+def test_to_check_it_is_no_contradiction(scene: Scene) -> None:
+    for name in ("links", "own"):
+        assert contradictions(name, scene.policy(name).spec, scene.law.signals, scene.law.fleet) == []
 
 
 def test_a_link_may_be_absent_and_cards_without_links_are_no_fault(scene: Scene) -> None:

@@ -37,7 +37,7 @@ _NAME = "quarantine_device"  # the device's name, whichever of its labels has it
 
 def candidates(trigger: Trigger, reading: Reading) -> str | None:
     """Devices that were there and are not now, of nodes that still show others."""
-    if reading.signal.device is DeviceKind.NODE:
+    if reading.signal.device is DeviceKind.NODE or reading.metric is None:
         return None
     now = value(reading, Scope())
     gone = f"{_remembered(trigger, reading, Scope())} unless on ({_device(reading)}) ({_named(reading, now)})"
@@ -69,7 +69,7 @@ def coverage(trigger: Trigger, reading: Reading, grace: timedelta | None) -> str
     """
     node, window, fleet = grouping(reading.node_key), trigger.window, Scope()
     each = [seen_within(reading, Scope(devices=named or None), window) for named in each_name(reading)]
-    text = _how_many(reading, " or ".join(each))
+    text = how_many(reading, " or ".join(each))
     if reading.signal.device is DeviceKind.NODE or reading.metric is None:
         return text
     look = min(2 * reading.signal.interval, window)
@@ -84,12 +84,19 @@ def coverage(trigger: Trigger, reading: Reading, grace: timedelta | None) -> str
 
 def lacking(trigger: Trigger, reading: Reading, scope: Scope) -> dict[str, str]:
     """For people: how many a node shows now, and at most within the memory."""
-    shown = _how_many(reading, value(reading, scope))
+    shown = how_many(reading, value(reading, scope))
     return {"shown": shown, "most": _most(trigger, reading, shown)}
 
 
+def how_many(reading: Reading, text: str) -> str:
+    """The devices of each node, by their names: while an exporter renames a label, both are there for a while."""
+    if _alternatives(reading):
+        text = f"count by ({_device(reading)}) ({_named(reading, text)})"
+    return f"count by ({grouping(reading.node_key)}) ({text})"
+
+
 def _lacking(trigger: Trigger, reading: Reading, siblings: Scope) -> str:
-    shown = _how_many(reading, value(reading, siblings))
+    shown = how_many(reading, value(reading, siblings))
     return f"({_most(trigger, reading, shown)} - {shown}) > 0"
 
 
@@ -108,13 +115,6 @@ def _remembered(trigger: Trigger, reading: Reading, scope: Scope) -> str:
     looks = sorted({window, min(longest, max(window, trigger.memory / 4)), longest})
     text = " or ".join(mapped(reading, scope, within(reading, scope, window, ago)) for ago in looks)
     return _named(reading, f"count by ({grouping(reading.group)}) ({text})")
-
-
-def _how_many(reading: Reading, text: str) -> str:
-    """The devices of each node, by their names: while an exporter renames a label, both are there for a while."""
-    if _alternatives(reading):
-        text = f"count by ({_device(reading)}) ({_named(reading, text)})"
-    return f"count by ({grouping(reading.node_key)}) ({text})"
 
 
 def _device(reading: Reading) -> str:

@@ -28,15 +28,16 @@ from quarantine.core.units import format_duration, format_number
 
 
 def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
-    """The cheap superset of the bad devices, as raw series or as device groups; None: ask `bad` of all at once."""
+    """The cheap superset of the bad devices, as raw series or as device groups; None: ask `bad` of all at once.
+
+    `bad` of an expression cannot be narrowed: where this finds any device, it is asked of all at once.
+    """
     trigger = policy.spec.trigger
-    if reading.metric is None:
-        return None
     match trigger.form:
         case Form.ABSENT:
             return absence.candidates(trigger, reading)
         case Form.EVENTS:
-            return _may_have_events(trigger, reading)
+            return _may_have_events(trigger, reading) if reading.metric is not None else _has_counted(trigger, reading)
         case Form.ABOVE | Form.BELOW | Form.OUTSIDE | Form.ABOVE_SIBLINGS:
             # Whatever is bad is bad now as well: a plain look at fresh samples finds every device that can qualify.
             each = [
@@ -103,6 +104,16 @@ def _may_have_events(trigger: Trigger, reading: Reading) -> str:
     high = f"max by ({by}) ({mapped(reading, scope, f'max_over_time({selector}[{window}])')})"
     low = f"min by ({by}) ({mapped(reading, scope, f'min_over_time({selector}[{window}])')})"
     return f"{high} - {low} >= {trigger.events}"
+
+
+def _has_counted(trigger: Trigger, reading: Reading) -> str:
+    """The devices that read at least as many events: nothing plausible is less than the least that is.
+
+    No window, which would be a subquery. A counter that has counted long ago is among them.
+    """
+    series, top = value(reading, Scope()), reading.signal.saturates
+    below = "" if top is None else f" < {number(top)}"
+    return f"(({series}){below}) - {number(reading.signal.plausible.min)} >= {trigger.events}"
 
 
 def _events(trigger: Trigger, reading: Reading, scope: Scope) -> str:

@@ -14,6 +14,7 @@ from quarantine.core.selectors import (
     Narrow,
     grouping,
     names_node,
+    names_nodes,
     narrowed,
     narrowed_to_nodes,
     number,
@@ -51,6 +52,19 @@ class Scope:
         """That of all devices of a node, which `label` names as `said`."""
         only = (names_node(reading, label, said),)
         return cls(mapped=only) if reading.source.node.via is not None else cls(devices=only, nodes=only)
+
+    @classmethod
+    def of_nodes(cls, reading: Reading, label: str, said: Sequence[str], *, also: Iterable[str] = ()) -> Self:
+        """That of all devices of some nodes, which `label` of the reading's node key names.
+
+        `also`: what the series must say besides; they must name what the reading requires anyhow.
+        """
+        by_node = names_nodes(reading, label, said)
+        named = (*(f'{name}!=""' for name in required_labels(reading.source)), *also)
+        if reading.source.node.via is not None:
+            return cls(devices=tuple(dict.fromkeys(named)), mapped=by_node)
+        only = tuple(dict.fromkeys((*by_node, *named)))
+        return cls(devices=only, nodes=by_node)
 
     @property
     def siblings(self) -> Self:
