@@ -18,6 +18,7 @@ from quarantine.backtest.asking import Asker
 from quarantine.backtest.piece import Piece, Questions
 from quarantine.backtest.record import Record, gpus_of
 from quarantine.backtest.result import Result, Span
+from quarantine.backtest.sight import Sight, darkness
 from quarantine.core import budget
 from quarantine.core.case import Case
 from quarantine.core.deadlines import deadlines
@@ -116,14 +117,17 @@ def run(
         looks += 1
         walk.record.add(step.plan, step.state)
     record = walk.record
+    held, unseen = darkness(record.all_held(), span.grid.end)
+    gaps = sorted((*record.all_gaps(), *unseen), key=lambda gap: (gap.policy, gap.start))
     return Result(
         span=span,
         nodes=len(nodes),
         gpus=sum(record.gpus.values()),
         policies=tuple(policy.name for policy in rules.policies),
         outages=tuple(record.outages.values()),
-        held=record.all_held(),
-        gaps=record.all_gaps(),
+        held=tuple(held),
+        gaps=tuple(gaps),
+        unseen=walk.sight.unseen(),
         decisions=record.decisions,
         queries=walk.ask.queries,
         points=walk.ask.points,
@@ -157,6 +161,7 @@ class _Walk:
     progress: Callable[[datetime], None] | None = None
     ask: Asker = field(init=False)
     record: Record = field(init=False)
+    sight: Sight = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
     _failing: set[str] = field(default_factory=set)  # policies that had no answer in the piece before
     _due: list[int] = field(default_factory=list)  # steps of the whole grid at which a deadline passes, ascending
@@ -171,6 +176,7 @@ class _Walk:
         }
         self.ask = Asker(self.metrics, self.manner.timeout)
         self.record = Record(gpus_of(self.nodes, expected))
+        self.sight = Sight(self.rules, self.nodes)
         self._rehearsal = Rehearsal(self.rules, self.nodes, mode=self.mode)
 
     def __iter__(self) -> Iterator[Step]:
@@ -186,6 +192,7 @@ class _Walk:
                 yield from self._through(piece)
                 for policy, failed in piece.failures():
                     self.record.unanswered(policy, piece.grid.start, piece.grid.end, failed.detail, whole.step)
+                self.sight.look(piece)
                 first += count
                 size = min(self._size((self.ask.points - points) // count), 2 * max(count, SHORTEST_PIECE))
                 if self.progress is not None:

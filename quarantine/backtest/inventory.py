@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from quarantine.core import promql
 from quarantine.core.errors import Refused, Unavailable
+from quarantine.core.fleet import Maintenance
 from quarantine.core.identity import host_of, named_by
 from quarantine.core.model import DeviceKind, Failed, FailureKind, Machine, Node
 from quarantine.core.policy import Rules
@@ -38,17 +39,22 @@ class _Seen:
     addresses: dict[str, int] = field(default_factory=dict)
 
 
-def at_the_start(nodes: Iterable[Node], prefix: str) -> dict[str, Node]:
-    """Nodes as they are now, taken as if in service: what is cordoned or marked today says nothing about then."""
+def at_the_start(nodes: Iterable[Node], prefix: str, signs: Maintenance) -> dict[str, Node]:
+    """Nodes as they are now, taken as if in service.
+
+    What is cordoned, marked or under planned work today says nothing about then.
+    """
 
     def cleaned(node: Node) -> Node:
+        taints = (t for t in node.taints if t.key not in signs.taints)
+        labels = {k: v for k, v in node.labels.items() if k not in signs.labels}
         return replace(
             node,
             ready=True,
             unschedulable=False,
-            taints=tuple(t for t in node.taints if not t.key.startswith(f"{prefix}/")),
-            labels={k: v for k, v in node.labels.items() if k != f"{prefix}/phase"},
-            annotations={k: v for k, v in node.annotations.items() if not k.startswith(f"{prefix}/")},
+            taints=tuple(t for t in taints if not t.key.startswith(f"{prefix}/")),
+            labels={k: v for k, v in labels.items() if k != f"{prefix}/phase"},
+            annotations={},
         )
 
     return {node.name: cleaned(node) for node in nodes}
@@ -69,7 +75,7 @@ def from_metrics(rules: Rules, metrics: RangeMetrics, grid: Grid) -> Inventory:
     named = _asked(metrics, f'last_over_time(kube_node_info{{{where}node!=""}}[5m])', looks)
     labels = _asked(metrics, f'last_over_time(kube_node_labels{{{where}node!=""}}[5m])', looks)
     address_of = {t.labels["node"]: t.labels["internal_ip"] for t in named.tracks if t.labels.get("internal_ip")}
-    labels_of = {track.labels["node"]: track.labels for track in labels.tracks}
+    labels_of = _telling(rules, {track.labels["node"]: track.labels for track in labels.tracks})
     nodes = _nodes(rules, seen, address_of, labels_of)
     if not nodes:
         raise Refused(
@@ -77,6 +83,12 @@ def from_metrics(rules: Rules, metrics: RangeMetrics, grid: Grid) -> Inventory:
             "`quarantine policy check --prometheus` says of their selectors, or give the machines with --nodes"
         )
     return Inventory(nodes, _assumed(rules, seen, address_of, labels_of))
+
+
+def _telling(rules: Rules, labels_of: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    """kube-state-metrics exports no label by itself: where none that the pools ask for is there, it tells nothing."""
+    asked = {f"label_{key.translate(_SANITIZED)}" for pool in rules.fleet.pools for key in pool.node_selector}
+    return labels_of if any(asked & labels.keys() for labels in labels_of.values()) else {}
 
 
 def _few(grid: Grid) -> Grid:
@@ -146,7 +158,7 @@ def _assumed(
     told = ["the machines are those that the policies' own series name; one that was never seen is not counted"]
     if not labels_of:
         pool = rules.fleet.pools[0].name
-        told.append(f"every machine belongs to pool {pool}, since Prometheus has no kube_node_labels to tell")
+        told.append(f"every machine belongs to pool {pool}, since no kube_node_labels in Prometheus tells")
         narrow = sorted(p.name for p in rules.policies if p.spec.node_selector)
         if narrow:
             told.append(f"which machines {', '.join(narrow)} select is not known either: none, unless the pool's do")

@@ -24,8 +24,11 @@ class Fate(StrEnum):
 def fate(case: Case) -> Fate:
     """What is known of a case. The provider's own verdict is not in the trail yet; people's and the machine's are."""
     match case.phase:
-        case Phase.RETIRED | Phase.SWAPPED | Phase.PROBATION:
+        case Phase.SWAPPED | Phase.PROBATION:
             return Fate.CONFIRMED
+        case Phase.RETIRED:
+            # An autoscaler takes away suspects too, and knows nothing of them.
+            return Fate.CONFIRMED if case.by_person or case.cordoned_by_us is not None else Fate.OPEN
         case Phase.DISMISSED:
             return Fate.REFUTED
         case Phase.RELEASED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quarantine.core.case import Evidence, HeldBy
@@ -68,7 +68,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch for which a policy's question has no answer: unknown, neither bad nor good. Both ends are in it."""
+    """A stretch for which a policy's question has no answer, or in which it saw nothing: unknown, neither bad nor good.
+
+    Both ends are in it.
+    """
 
     policy: str
     start: datetime
@@ -92,6 +95,7 @@ class Result:
     points: int  # values that they answered
     steps: int  # looks at the fleet that were decided upon; the others could not have differed
     assumptions: tuple[str, ...]  # sentences: what this takes for granted
+    unseen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by policy: machines that it never saw
 
     def gpu_hours_out(self, policy: str | None = None) -> float:
         """GPU-hours out of service, of all outages or of those that one policy decided."""
@@ -114,8 +118,12 @@ class Result:
 
     def unanswered(self, policy: str) -> timedelta:
         """For how long in all a policy had no answer."""
-        between = (gap.end - gap.start + self.span.step for gap in self.gaps if gap.policy == policy)
-        return sum(between, timedelta(0))
+        lasted, until = timedelta(0), None
+        for gap in sorted((g for g in self.gaps if g.policy == policy), key=lambda g: g.start):
+            start = gap.start if until is None else max(gap.start, until)  # two reasons may overlap
+            until = max(gap.end + self.span.step, until or gap.end)
+            lasted += max(timedelta(0), until - start)
+        return lasted
 
     @property
     def blind(self) -> bool:

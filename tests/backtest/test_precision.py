@@ -43,6 +43,10 @@ def test_the_phase_says_what_is_known(phase: Phase, expected: Fate) -> None:
     assert fate(case("a", phase)) is expected
 
 
+def test_a_machine_that_an_autoscaler_took_confirms_nothing() -> None:
+    assert fate(replace(case("a", Phase.RETIRED), cordoned_by_us=None)) is Fate.OPEN
+
+
 def test_precision_is_confirmed_of_those_that_were_decided() -> None:
     trail = [case("a", Phase.RETIRED), case("b", Phase.DISMISSED), case("c", Phase.RELEASED), case("d")]
     found = precision(result(*(outage(name) for name in "abcde")), trail)

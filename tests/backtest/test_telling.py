@@ -40,7 +40,7 @@ def test_what_was_not_answered_or_names_no_machine_is_said() -> None:
     gap = Gap("gpu-hot", START, START + HOUR, "Prometheus timed out")
     told = list(words.unseen(result(held=(held("ghost", HeldBy.NO_SUCH_NODE),), gaps=(gap,))))
     assert told == [
-        "gpu-hot was not answered from 11-01 00:00 to 11-01 01:00 UTC: Prometheus timed out",
+        "gpu-hot saw nothing from 11-01 00:00 to 11-01 01:00 UTC: Prometheus timed out",
         "bad, and no machine of the inventory: ghost",
     ]
 

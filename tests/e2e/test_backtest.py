@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +131,43 @@ def test_labels_come_from_kube_state_metrics_where_it_is_scraped(tmp_path: Path)
     assert [(h["node"], h["held_by"]) for h in told["held"]] == [("node-0", "not-in-pool")]
 
 
+def nodes_file(folder: Path, *names: str) -> Path:
+    labels = {"nvidia.com/gpu.present": "true"}
+    items = [
+        {
+            "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels},
+            "spec": {"unschedulable": True},  # today, which says nothing about then
+            "status": {"capacity": {"nvidia.com/gpu": "4"}},
+        }
+        for name in names
+    ]
+    listed = folder / "nodes.json"
+    listed.write_text(json.dumps({"kind": "List", "items": items}), encoding="utf-8")
+    return listed
+
+
 def test_machines_may_be_given(tmp_path: Path, prometheus: PrometheusServer) -> None:
-    listed = tmp_path / "nodes.json"
-    meta = {"name": "node-3", "uid": "u", "resourceVersion": "1", "labels": {"nvidia.com/gpu.present": "true"}}
-    node = {"metadata": meta, "spec": {"unschedulable": True}, "status": {"capacity": {"nvidia.com/gpu": "4"}}}
-    listed.write_text(json.dumps({"kind": "List", "items": [node]}), encoding="utf-8")
+    listed = nodes_file(tmp_path, "node-3", "node-99")
     told = data(policies(tmp_path / "a"), "--nodes", listed, "--prometheus", prometheus.url, *SPAN)
     assert [o["node"] for o in told["outages"]] == ["node-3"]
     assert [(h["node"], h["held_by"]) for h in told["held"]] == [("node-5", "no-such-node")]
+    assert told["unseen"] == {"gpu-hot": ["node-99"]}
+
+
+def test_a_time_without_data_is_no_time_of_health(tmp_path: Path, prometheus: PrometheusServer) -> None:
+    listed = nodes_file(tmp_path, "node-3")
+    earlier = ("--start", (START - timedelta(hours=2)).isoformat(), "--end", END.isoformat())
+    done = backtest(policies(tmp_path / "a"), "--nodes", listed, "--prometheus", prometheus.url, *earlier)
+    told = " ".join(done.stdout.split())
+    assert "Not everything could be seen" in told
+    assert "gpu-hot saw nothing from 10-31 22:00 to 11-01 00:00 UTC" in told
+
+
+def test_where_nothing_was_seen_at_all_nothing_is_known(tmp_path: Path, prometheus: PrometheusServer) -> None:
+    listed = nodes_file(tmp_path, "node-3")
+    long_ago = ("--start", "2026-10-01", "--end", "2026-10-02")
+    done = backtest(policies(tmp_path / "a"), "--nodes", listed, "--prometheus", prometheus.url, *long_ago, code=3)
+    assert "nothing is known" in done.stderr
 
 
 def test_the_trail_says_how_often_a_policy_was_right(tmp_path: Path, prometheus: PrometheusServer) -> None:

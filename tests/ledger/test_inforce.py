@@ -23,7 +23,20 @@ RUNS = {"hot": PolicyRun("d" * 64, 2), "warm": PolicyRun("e" * 64, 3)}
 
 def test_nothing_is_in_force_at_first(ledger: SqlLedger) -> None:
     assert ledger.rule_files() == ()
+    assert ledger.policy_runs() is None
+
+
+def test_that_there_are_no_policies_is_not_the_same_as_never_kept(ledger: SqlLedger) -> None:
+    ledger.keep_rules(ledger.take_term("pod-1"), [FLEET], {})
     assert ledger.policy_runs() == {}
+
+
+def test_the_defaults_of_a_file_that_is_kept_come_back_and_go(ledger: SqlLedger) -> None:
+    term = ledger.take_term("pod-1")
+    for defaults in ("spec: {policy: {owner: \udcff}}\n", "", None):
+        kept = replace(HOT, defaults=defaults)
+        ledger.keep_rules(term, [kept], RUNS)
+        assert ledger.rule_files() == (kept,)
 
 
 def test_what_is_kept_comes_back_as_it_was(ledger: SqlLedger) -> None:
@@ -79,4 +92,4 @@ def test_an_older_schema_is_refused(empty_url: str, look: Callable[[SqlLedger], 
 def test_a_ledger_that_is_not_there_knows_nothing(tmp_path: object) -> None:
     absent = AbsentLedger(tmp_path)  # type: ignore[arg-type]
     assert absent.rule_files() == ()
-    assert absent.policy_runs() == {}
+    assert absent.policy_runs() is None

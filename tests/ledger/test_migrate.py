@@ -138,7 +138,7 @@ def test_without_tables_nothing_works_and_the_reason_is_told(empty_url: str) -> 
 
 @pytest.mark.parametrize(
     ("found", "said"),
-    [("9999", "newer than this code's 0002; upgrade the program"), ("0000", "older than this code's 0002; run `quar")],
+    [("9999", "newer than this code's 0003; upgrade the program"), ("0000", "older than this code's 0003; run `quar")],
 )
 def test_another_schema_is_refused(url: str, found: str, said: str) -> None:
     engine = make_engine(url)
@@ -238,11 +238,11 @@ def test_the_draft_of_the_next_migration_is_empty(monkeypatch: pytest.MonkeyPatc
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(source.read_text())
     monkeypatch.setattr(migrate, "script_location", lambda: copied)
-    written = migrate.new_revision("0003", "nothing yet").read_text()
-    assert 'down_revision = "0002"' in written.replace("'", '"')
+    written = migrate.new_revision("0004", "nothing yet").read_text()
+    assert 'down_revision = "0003"' in written.replace("'", '"')
     assert "def upgrade() -> None:" in written
     assert "pass" in written
-    compile(written, "0003", "exec")
+    compile(written, "0004", "exec")
 
 
 def _every_use_is_refused(url: str, said: str) -> None:

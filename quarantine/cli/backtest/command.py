@@ -146,7 +146,8 @@ def _machines(
     from quarantine.backtest import inventory
 
     if file is not None:
-        nodes = inventory.at_the_start(_listed(file, given.kubernetes.prefix), given.kubernetes.prefix)
+        prefix = given.kubernetes.prefix
+        nodes = inventory.at_the_start(_listed(file, prefix), prefix, versions[1].fleet.maintenance)
         said = f"the {len(nodes)} machines of {file.name} were there all the time, in service at the start"
         return inventory.Inventory(nodes, (said,))
     older, head = versions

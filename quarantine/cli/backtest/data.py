@@ -60,6 +60,7 @@ def _result(result: Result) -> dict[str, Any]:
             for h in result.held
         ],
         "gaps": [{"policy": g.policy, "start": g.start, "end": g.end, "detail": g.detail} for g in result.gaps],
+        "unseen": {policy: list(nodes) for policy, nodes in result.unseen.items() if nodes},
         "gpu_hours_out": result.gpu_hours_out(),
         "machine_hours_out": result.machine_hours_out(),
         "gpu_hours": result.gpu_hours(),

@@ -36,7 +36,12 @@ class Report:
 
 
 def headline(report: Report) -> str:
-    """The result in one sentence."""
+    """The result in a sentence, and whether that is all there is to know."""
+    doubt = any(True for _ in unseen(report.head))
+    return _found(report) + (" Not everything could be seen: what is not known stands below." if doubt else "")
+
+
+def _found(report: Report) -> str:
     result, difference = report.head, report.difference
     if difference is not None:
         if difference.nothing:
@@ -79,12 +84,28 @@ def _for(outage: Outage, result: Result) -> str:
 
 def unseen(result: Result) -> Iterator[str]:
     """What nothing can be said about, one sentence each."""
+    same: dict[tuple[str, str], list[str]] = {}
     for gap in result.gaps:
-        yield f"{gap.policy} was not answered from {gap.start:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC: {gap.detail}"
+        when = f"{gap.start:%m-%d %H:%M} to {gap.end:%m-%d %H:%M} UTC"
+        same.setdefault((when, gap.detail), []).append(gap.policy)
+    for (when, detail), policies in same.items():
+        yield f"{', '.join(policies)} saw nothing from {when}: {detail}"
+    yield from _never_seen(result)
     if strays := [hold for hold in result.held if hold.stray]:
         names = sorted({hold.node or "(unnamed)" for hold in strays})
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         yield f"bad, and no machine of the inventory: {', '.join(names[:5])}{more}"
+
+
+def _never_seen(result: Result) -> Iterator[str]:
+    """A policy that saw nothing at all is a gap already; here are those that saw some machines and not others."""
+    same: dict[tuple[str, ...], list[str]] = {}
+    for policy, nodes in result.unseen.items():
+        if nodes and result.unanswered(policy) < result.span.grid.count * result.span.step:
+            same.setdefault(nodes, []).append(policy)
+    for nodes, policies in same.items():
+        named = ", ".join(nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
+        yield f"{_count(len(nodes), 'machine')} never seen by {', '.join(policies)}: {named}"
 
 
 def outage_rows(outages: Iterable[Outage], result: Result) -> Iterator[tuple[str, ...]]:

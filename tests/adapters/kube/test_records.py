@@ -80,6 +80,27 @@ def test_ready_is_three_valued(status: str, ready: bool | None) -> None:
     assert node_record(raw, PREFIX).ready is ready
 
 
+@pytest.mark.parametrize(
+    ("capacity", "labels", "gpus"),
+    [
+        ({"nvidia.com/gpu": "8"}, {}, 8),
+        ({"nvidia.com/gpu": "0"}, {}, None),
+        ({"nvidia.com/gpu": 8}, {}, None),
+        ({}, {}, None),
+        ({"nvidia.com/gpu": "32"}, {"nvidia.com/gpu.count": "8"}, 8),
+        ({"nvidia.com/gpu": "32"}, {"nvidia.com/gpu.replicas": "4"}, 8),
+        ({"nvidia.com/gpu": "32"}, {"nvidia.com/gpu.sharing-strategy": "time-slicing"}, None),
+    ],
+)
+def test_gpus_are_whole_ones_however_many_share_them(
+    capacity: dict[str, object], labels: dict[str, str], gpus: int | None
+) -> None:
+    raw = served("n", "1", status={"capacity": capacity})
+    raw["metadata"]["labels"] = labels
+
+    assert node_record(raw, PREFIX).gpus == gpus
+
+
 @pytest.mark.parametrize("missing", ["name", "uid", "resourceVersion"])
 def test_an_object_without_its_identity_is_no_node(missing: str) -> None:
     raw = json.loads(json.dumps(FULL))
