@@ -169,8 +169,8 @@ class LedgerReader(Protocol):
         """The versions of the policy files that were accepted last."""
         ...
 
-    def policy_runs(self) -> Mapping[str, PolicyRun]:
-        """By policy: for how many cycles its present version was judged."""
+    def policy_runs(self) -> Mapping[str, PolicyRun] | None:
+        """By policy: for how many cycles its present version was judged. None: `keep_rules` was never called."""
         ...
 
     def waiting(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from quarantine.core.budget import HOUR
 from quarantine.core.decision import State
+from quarantine.core.draft import QUIET
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
 from quarantine.core.upkeep import GONE_FOR, MARK_LATE
@@ -24,7 +25,7 @@ def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
 
 def waits(rules: Rules) -> frozenset[timedelta]:
     """All times that the planner counts."""
-    found = {HOUR, GONE_FOR, MARK_LATE, rules.dismissal}
+    found = {HOUR, GONE_FOR, MARK_LATE, QUIET, rules.dismissal}
     found.update(rule.deadline for rule in TRANSITIONS.values() if rule.deadline is not None)
     for policy in rules.policies:
         escalation, correlation, grace = policy.spec.escalation, policy.spec.correlation, policy.spec.grace

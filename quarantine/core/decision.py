@@ -92,6 +92,7 @@ class Hold:
     held_by: HeldBy
     reason: str
     since: datetime
+    policy: str = ""  # whose word is held back; empty where it is no policy's
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 
 from quarantine.core import budget
@@ -16,6 +16,9 @@ from quarantine.core.model import Device, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
+
+
+QUIET = timedelta(minutes=10)  # what is held is forgotten no sooner: a finding may come and go with every cycle
 
 
 class Draft:
@@ -32,6 +35,7 @@ class Draft:
         # Nodes with planned work under way, and what says so: nothing is judged there.
         self.maintained: Mapping[str, str] = under_maintenance(snapshot.nodes, rules.fleet.maintenance)
         self.unjudged: frozenset[str] = frozenset(self.maintained)  # and those that started a moment ago
+        self.judged: frozenset[str] = frozenset()  # policies that were answered in full and are fit to be acted on
         self._open: dict[str, Case] = {case.node: case for case in self.state.cases.values() if case.open}
 
     @property
@@ -55,6 +59,10 @@ class Draft:
             for offence in (o for o in judgement.bad if o.node.name not in self.maintained):
                 known = self.bad_now.get(offence.node.name, frozenset())
                 self.bad_now[offence.node.name] = known | {(offence.policy.name, offence.device)}
+
+    def knows(self, policies: Iterable[str]) -> bool:
+        """Whether what these policies do not find bad in this cycle is not bad. One that is no more finds nothing."""
+        return all(name in self.judged or self.rules.policy(name) is None for name in policies)
 
     def open_case(self, node: str) -> Case | None:
         """As `State.open_case_of`, without looking through all of them."""
@@ -88,6 +96,12 @@ class Draft:
         """A hold that stands no more, without an action that would say so by itself."""
         if key in self.state.holds:
             self.emit(self.decision(Kind.DECIDED, Action.JUDGE, reason, hold_key=key))
+
+    def fade(self, key: str, reason: str) -> None:
+        """Lift what is found no more, once its hold has stood for a while: it may be found again in the next cycle."""
+        hold = self.state.holds[key]
+        if self.now >= hold.since + QUIET and self.knows([hold.policy]):
+            self.lift(key, reason)
 
     def decision(self, kind: Kind, action: Action, reason: str, **fields: object) -> Decision:
         """A decision of now, by the controller."""

@@ -1,6 +1,26 @@
-"""Patterns in which `*` stands for any text: whether two can match the same, and whether one matches all of another."""
+"""Patterns in which `*` stands for any text: what they match, and what two of them have in common."""
 
 from __future__ import annotations
+
+
+def matches(glob: str, text: str) -> bool:
+    """Whether a pattern matches a whole text. In linear steps through the text, however many stars there are.
+
+    Between two stars the first place that fits is as good as any later one.
+    """
+    first, *rest = glob.split("*")
+    if not rest:
+        return text == glob
+    *middle, last = rest
+    if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def covers(wide: str, narrow: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from quarantine.core.model import Device, DeviceKind, Node
 from quarantine.core.readings import NODE_PART, Reading
+from quarantine.core.selectors import same_name
 from quarantine.core.signal import NodeLabel
 
 
@@ -54,13 +54,12 @@ class Directory:
 
 
 def named_by(label: NodeLabel, labels: Mapping[str, str]) -> str | None:
-    """The node's name, or its address without a port, as a sample's labels say it; None where they do not."""
+    """The node's name, or its address without a port, as an answer's labels say it; None where they do not."""
     said = next((labels[name] for name in label.first if labels.get(name)), "")
-    if label.part is not None and NODE_PART in labels:
-        said = labels[NODE_PART]  # the query did it
-    elif label.part is not None:
-        found = re.fullmatch(label.part, said)
-        said = (found[1] or "") if found is not None else ""
+    if label.part is not None:
+        # The query took it out, or the value does not match. Never here: Python's engine goes back over a value of
+        # somebody else's making in exponential time.
+        said = labels.get(NODE_PART, "")
     return (said if label.means == "name" else host_of(said)) or None
 
 
@@ -81,6 +80,6 @@ def device_of(reading: Reading, labels: Mapping[str, str]) -> Device | None:
     index = labels.get(spec.index, "") if spec.index else ""
     if spec.join:
         parts = [labels.get(part, "") for part in spec.join]
-        return Device(kind, "/".join(parts), index) if all(parts) else None
+        return Device(kind, "/".join(same_name(kind, part) for part in parts), index) if all(parts) else None
     name = next((labels[label] for label in spec.first if labels.get(label)), "")
-    return Device(kind, name, index) if name else None
+    return Device(kind, same_name(kind, name), index) if name else None

@@ -22,8 +22,8 @@ class Law:
     settle: int
 
     @classmethod
-    def of(cls, in_force: InForce, known: Mapping[str, PolicyRun], settle: int) -> Law:
-        """`known`: what the ledger has of earlier cycles."""
+    def of(cls, in_force: InForce, known: Mapping[str, PolicyRun] | None, settle: int) -> Law:
+        """`known`: what the ledger has of earlier cycles; None where it never kept anything."""
         return cls(in_force, rulefiles.runs_of(in_force.rules, known, settle), settle)
 
     @cached_property

@@ -30,14 +30,13 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     fit = triage.policies_fit(draft, judgements)
     for judgement in fit:
         strays.strays(draft, judgement)
-    complete = len(fit) == len(rules.policies) and all(judgement.failed is None for judgement in fit)
     asked.waiting(draft)
     # What ends comes before what begins: the budget that it frees is there in the same plan.
-    upkeep.late_marks(draft, complete=complete)
+    upkeep.late_marks(draft)
     recovery.recoveries(draft, judgements)
     draft.count_budgets()
-    triage.offences(draft, fit, complete=complete)
-    upkeep.deadlines(draft, complete=complete)
+    triage.offences(draft, fit)
+    upkeep.deadlines(draft)
     asked.swaps(draft)
     upkeep.sweep(draft)
     decisions = tuple(draft.decisions)

@@ -16,8 +16,9 @@ def recoveries(draft: Draft, judgements: Iterable[Judgement]) -> None:
     """Findings with positive evidence of health under load end a suspicion; a quarantine stays."""
     good: dict[tuple[str, str, Device], Evidence] = {}
     policies: dict[str, LoadedPolicy] = {}
-    # Where the trigger was not answered, whether the device is bad at the same time is not known.
-    for judgement in (j for j in judgements if j.failed is None):
+    # Where the trigger was not answered, whether the device is bad at the same time is not known; where more is seen
+    # than there is, whose device is good is not.
+    for judgement in (j for j in judgements if j.failed is None and not j.crowded):
         policies[judgement.policy.name] = judgement.policy
         for (node, device), evidence in judgement.good.items():
             good[judgement.policy.name, node, device] = evidence

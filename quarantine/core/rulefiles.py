@@ -15,8 +15,10 @@ from datetime import datetime
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.draft import policy_fields
+from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import Failed, Mode, PolicyAnswers
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.trigger import Form
 
 FILE, CHANGED = "rules/", "changed/"  # of hold keys: a file that is broken, a policy that is new in its version
 _NO_MATTER = {"description", "owner", "mode"}  # of a policy: what changes nothing about what it finds
@@ -31,6 +33,8 @@ class RuleFile:
     hash: str  # sha256 of the text
     revision: str | None  # git revision of the directory it came from
     accepted_at: datetime
+    # The Defaults that it is read with, where those in force are others: it was accepted before them, and is kept.
+    defaults: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +108,53 @@ def file_decisions(state: State, broken: Iterable[BrokenFile], now: datetime, ac
 
 
 def version_of(policy: LoadedPolicy, rules: Rules) -> str:
-    """What it finds and does, as a digest: of the policy, the signals that it names and the fleet's matchers.
+    """What it finds and does, as a digest: of the policy, the signals that it names and what it needs of the fleet.
 
-    Prose does not count, nor does its mode: whoever lets it act has seen it observe.
+    Prose does not count, nor does its mode: whoever lets it act has seen it observe. Nor does what the fleet says of
+    machines, whichever policy finds them: pools and budgets, signs of planned work, what is never touched.
     """
+    grace = policy.spec.grace.boot is not None
     recovery = policy.spec.recovery
-    named = {policy.spec.signal, recovery.load.signal if recovery is not None else None} - {None}
+    named = {
+        policy.spec.signal,
+        recovery.load.signal if recovery is not None else None,
+        rules.fleet.uptime if grace else None,
+    }
     signals = {
         name: rules.signals[name].model_dump(mode="json", exclude_defaults=True, exclude={"description"})
         for name in sorted(name for name in named if name is not None)
+        if name in rules.signals
     }
     spec = policy.spec.model_dump(mode="json", exclude_defaults=True, exclude=_NO_MATTER)
-    return hashlib.sha256(json.dumps([spec, signals, dict(rules.fleet.matchers)], sort_keys=True).encode()).hexdigest()
+    meant = [spec, signals, _needed(policy, rules.fleet)]
+    return hashlib.sha256(json.dumps(meant, sort_keys=True).encode()).hexdigest()
 
 
-def runs_of(rules: Rules, known: Mapping[str, PolicyRun], cycles: int) -> dict[str, PolicyRun]:
-    """How long each policy has run so far. Where nothing is known at all, nothing was changed either."""
+def _needed(policy: LoadedPolicy, fleet: FleetSpec) -> dict[str, object]:
+    """What a policy needs of the fleet, to find what is bad and to see what stands in the way."""
+    needed: dict[str, object] = {"matchers": dict(fleet.matchers)}
+    if policy.spec.grace.boot is not None:
+        needed["uptime"] = fleet.uptime
+    if policy.spec.correlation is not None:
+        needed["topology"] = {name: fleet.topology.get(name) for name in policy.spec.correlation.by}
+    if policy.spec.trigger.form is Form.ABSENT:
+        needed["expected"] = [
+            [dict(pool.node_selector), pool.expected.model_dump(exclude_none=True)] for pool in fleet.pools
+        ]
+    return needed
+
+
+def runs_of(rules: Rules, known: Mapping[str, PolicyRun] | None, cycles: int) -> dict[str, PolicyRun]:
+    """How long each policy has run so far.
+
+    `known`: what was kept after earlier cycles. None: nothing ever was, so nothing was changed either. That there were
+    no policies is knowledge, and those that come then are new.
+    """
     runs = {}
     for policy in rules.policies:
         version = version_of(policy, rules)
-        run = known.get(policy.name)
-        begun = PolicyRun(version, 0 if known else cycles)
+        run = known.get(policy.name) if known is not None else None
+        begun = PolicyRun(version, cycles if known is None else 0)
         runs[policy.name] = run if run is not None and run.version == version else begun
     return runs
 

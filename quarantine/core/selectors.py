@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from quarantine.core.model import Device
+from quarantine.core.model import Device, DeviceKind
 from quarantine.core.readings import Reading
 from quarantine.core.signal import Source
 
 Labels = Mapping[str, str]
 Narrow = tuple[str, ...] | None  # matchers that keep a selector to some devices; None: the whole fleet
+
+_OF_GPU = (DeviceKind.GPU, DeviceKind.NVLINK)  # kinds whose names say which GPU
+_GPU = "GPU-"
+_UUID = re.compile(r"[0-9A-Fa-f]+(-[0-9A-Fa-f]+)+")
 
 
 def select(reading: Reading, only: Narrow, metric: str | None = None, *, also: Iterable[str] = ()) -> str:
@@ -39,10 +43,13 @@ def narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
         return None
     found = []
     for label in (name for name in group if any(name in device for device in devices)):
-        values = sorted({d.get(label, "") for d in devices})
-        one = len(values) == 1
-        found.append(f"{label}={quote(values[0])}" if one else f"{label}=~{quote('|'.join(map(_regex, values)))}")
+        found.append(_one_of_values(label, sorted({d.get(label, "") for d in devices})))
     return tuple(found)
+
+
+def _one_of_values(label: str, values: Sequence[str]) -> str:
+    one = len(values) == 1
+    return f"{label}={quote(values[0])}" if one else f"{label}=~{quote('|'.join(map(_regex, values)))}"
 
 
 def narrowed_to_nodes(reading: Reading, devices: Sequence[Labels]) -> tuple[str, ...]:
@@ -67,12 +74,37 @@ def named_devices(reading: Reading, devices: Sequence[Device]) -> list[Narrow]:
     spec = reading.source.device
     if reading.metric is None or spec is None or not devices:
         return []
+    kind = reading.signal.device
     if spec.join:
         parts = [device.name.split("/") for device in devices]
         if any(len(names) != len(spec.join) for names in parts):
             return []
-        return [narrowed(spec.join, [dict(zip(spec.join, names, strict=True)) for names in parts])]
-    return [narrowed((label,), [{label: device.name} for device in devices]) for label in spec.first]
+        each = zip(spec.join, zip(*parts, strict=True), strict=True)
+        return [tuple(_spelled(kind, label, names) for label, names in each)]
+    return [(_spelled(kind, label, [device.name for device in devices]),) for label in spec.first]
+
+
+def same_name(kind: DeviceKind, name: str) -> str:
+    """One name for one device: of a GPU `GPU-` and its UUID in small letters, whichever exporter says it.
+
+    nvidia_gpu_exporter leaves the `GPU-` out. A name that is no UUID (an index, a PCI address) stays as it is.
+    """
+    if kind not in _OF_GPU:
+        return name
+    if name[: len(_GPU)].upper() == _GPU:
+        return _GPU + name[len(_GPU) :].lower()
+    return _GPU + name.lower() if _UUID.fullmatch(name) else name
+
+
+def _spelled(kind: DeviceKind, label: str, names: Iterable[str]) -> str:
+    """A matcher for devices by a label, however the exporter spells their names."""
+    every = sorted(set(names))
+    bare = [_regex(name.removeprefix(_GPU)) for name in every if kind in _OF_GPU and name.startswith(_GPU)]
+    if not bare:
+        return _one_of_values(label, every)
+    others = [_regex(name) for name in every if not name.startswith(_GPU)]
+    anyhow = f"(?i:({_GPU})?({'|'.join(bare)}))"
+    return f"{label}=~{quote('|'.join([anyhow, *others]))}"
 
 
 def names_node(reading: Reading, label: str, said: str) -> str:

@@ -59,7 +59,8 @@ def _held(state: State, decision: Decision) -> State:
         return state
     holds = {key: hold for key, hold in state.holds.items() if key != decision.hold_key}
     if decision.held_by is not None:
-        holds[decision.hold_key] = Hold(decision.hold_key, decision.held_by, decision.reason, decision.at)
+        policy = decision.policy or ""
+        holds[decision.hold_key] = Hold(decision.hold_key, decision.held_by, decision.reason, decision.at, policy)
     return replace(state, holds=holds)
 
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from quarantine.core import globs
 from quarantine.core.document import Model, Name
 from quarantine.core.units import Bound, Count, Duration, Share, format_duration, format_number, format_share
 
@@ -50,7 +51,7 @@ class ModelBound(Model):
 
     @property
     def regex(self) -> str:
-        """The glob as an anchored RE2 and Python regular expression."""
+        """The glob as an RE2 regular expression, for Prometheus; `globs.matches` is for here."""
         return _regex(self.model)
 
     @property
@@ -148,7 +149,7 @@ class ModelRecovery(Model):
 
     @property
     def regex(self) -> str:
-        """The glob as an anchored RE2 and Python regular expression."""
+        """The glob as an RE2 regular expression, for Prometheus; `globs.matches` is for here."""
         return _regex(self.model)
 
 
@@ -178,7 +179,7 @@ def _regex(glob: str) -> str:
 
 def bound_for(trigger: Trigger, model: str) -> Trigger | ModelBound:
     """The bound that counts for a device of this model: the first that matches, or the trigger's own."""
-    return next((bound for bound in trigger.models if re.fullmatch(bound.regex, model)), trigger)
+    return next((bound for bound in trigger.models if globs.matches(bound.model, model)), trigger)
 
 
 def is_beyond(bound: Trigger | ModelBound, value: float) -> bool:

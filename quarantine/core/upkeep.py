@@ -16,10 +16,11 @@ from datetime import timedelta
 from quarantine.core.asked import enforcing
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import JUDGE, NODE, STRAY, Draft, case_key
+from quarantine.core.draft import JUDGE, NO_CASE, NODE, STRAY, Draft, case_key
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.marks import case_on, machine_matches, same_hardware
 from quarantine.core.model import Node, Verdict
+from quarantine.core.reasons import in_words
 
 GONE_FOR = timedelta(minutes=10)  # a node that is not listed for so long has left
 MARK_LATE = timedelta(minutes=10)  # evidence older than this no longer marks by itself
@@ -105,37 +106,40 @@ def _unknown(draft: Draft, case_id: str) -> bool:
     return case_id not in draft.state.cases and case_id not in draft.state.ended
 
 
-def late_marks(draft: Draft, *, complete: bool) -> None:
+def late_marks(draft: Draft) -> None:
     """What could not be marked for long is not marked on old evidence (the API was down, the switch was thrown)."""
     for case in draft.open_cases():
         if not case.waits_for_mark or case.by_person:
             continue
         if not enforcing(case, draft.rules):
             reason = f"{case.node} is not marked yet, and no policy that found it bad enforces any more"
-        elif complete and draft.now >= case.phase_since + MARK_LATE and _judged_not_bad(draft, case):
+        elif draft.now >= case.phase_since + MARK_LATE and _judged_not_bad(draft, case):
             reason = f"{case.node} could not be marked for long, and is not found bad now"
         else:
             continue
         _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason)
 
 
-def deadlines(draft: Draft, *, complete: bool) -> None:
+def deadlines(draft: Draft) -> None:
     """Every phase ends: a suspicion that was never confirmed is dropped, anything else is told to a person.
 
-    `complete`: every policy was answered, so that what is not found bad really is not.
+    So is a suspicion of which nobody knows whether it still stands: no end is made of what is unknown (invariant 1).
     """
     for case in draft.open_cases():
         rule = TRANSITIONS[case.phase]
         if rule.deadline is None or draft.now < case.phase_since + rule.deadline:
             continue
-        unconfirmed = case.phase is Phase.SUSPECTED and not case.by_person and not _judged_bad_now(draft, case)
-        if unconfirmed and complete and case.node not in draft.unjudged:
-            reason = f"{case.node} was neither acted on nor found bad again within {rule.deadline.days} days"
-            _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason)
-        elif not unconfirmed:
-            reason = f"case {case.id} on {case.node} is {case.phase} since {case.phase_since:%Y-%m-%d}: {rule.overdue}"
-            held = {"held_by": HeldBy.OVERDUE, "hold_key": f"{_OVERDUE}{case.id}/{case.phase}"}
-            draft.hold(draft.about_case(Kind.HELD, Action.RELEASE, case, reason, **held))
+        told = rule.overdue
+        if case.phase is Phase.SUSPECTED and not case.by_person and not _judged_bad_now(draft, case):
+            unknown = _unknown_since(draft, case)
+            if unknown is None:
+                reason = f"{case.node} was neither acted on nor found bad again within {rule.deadline.days} days"
+                _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason)
+                continue
+            told = f"whether it is still bad is not known, since {unknown}"
+        reason = f"case {case.id} on {case.node} is {case.phase} since {case.phase_since:%Y-%m-%d}: {told}"
+        held = {"held_by": HeldBy.OVERDUE, "hold_key": f"{_OVERDUE}{case.id}/{case.phase}"}
+        draft.hold(draft.about_case(Kind.HELD, Action.RELEASE, case, reason, **held))
 
 
 def sweep(draft: Draft) -> None:
@@ -165,8 +169,21 @@ def _judged_bad_now(draft: Draft, case: Case) -> bool:
 
 
 def _judged_not_bad(draft: Draft, case: Case) -> bool:
-    """Where nothing is judged (planned work, a start a moment ago), what is not found bad is unknown."""
-    return case.node not in draft.unjudged and not _judged_bad_now(draft, case)
+    return not _judged_bad_now(draft, case) and _unknown_since(draft, case) is None
+
+
+def _unknown_since(draft: Draft, case: Case) -> str | None:
+    """Why it is not known whether what was found bad is not bad any more; None where it is.
+
+    Only the policies that found it matter: that another one sees nothing says nothing of this machine.
+    """
+    if case.node in draft.maintained:
+        return f"planned work is under way on the node: {draft.maintained[case.node]}"
+    if case.node in draft.unjudged:
+        return NO_CASE[HeldBy.GRACE]
+    found = dict.fromkeys(f.policy for f in case.findings if f.verdict is not Verdict.GOOD)
+    blind = [name for name in found if not draft.knows([name])]
+    return f"policy {in_words(blind)} cannot be judged" if blind else None
 
 
 def _put_back(case: Case, node: Node, prefix: str) -> bool:

@@ -51,9 +51,9 @@ class AbsentLedger:
         """None."""
         return ()
 
-    def policy_runs(self) -> Mapping[str, PolicyRun]:
-        """None."""
-        return {}
+    def policy_runs(self) -> Mapping[str, PolicyRun] | None:
+        """Nothing was ever kept."""
+        return None
 
     def waiting(self) -> frozenset[str]:
         """None."""

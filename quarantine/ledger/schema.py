@@ -25,7 +25,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-REVISION = "0002"  # of the schema that this code reads and writes: the newest file in migrations/versions
+REVISION = "0003"  # of the schema that this code reads and writes: the newest file in migrations/versions
 
 METADATA = MetaData(
     naming_convention={
@@ -217,6 +217,7 @@ rule_files = Table(
     Column("hash", String(64), nullable=False),  # of the text
     Column("revision", Text),
     Column("accepted_at", UtcDateTime, nullable=False),
+    Column("defaults", Text),  # the text of those it is read with, where they are not those in force; escaped
 )
 
 policy_runs = Table(

@@ -98,8 +98,8 @@ class SqlLedger:
             revision.require(connection)
             return inforce.files(connection, self._cluster)
 
-    def policy_runs(self) -> Mapping[str, PolicyRun]:
-        """By policy: for how many cycles its present version was judged."""
+    def policy_runs(self) -> Mapping[str, PolicyRun] | None:
+        """By policy: for how many cycles its present version was judged. None: `keep_rules` was never called."""
         with reading(self._engine) as connection:
             revision.require(connection)
             return inforce.runs(connection, self._cluster)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from quarantine.core.capacity import whole_gpus
 from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import Device, DeviceKind, Node, Taint
 from quarantine.core.model import Machine as Hardware
 from quarantine.core.policy import LoadedPolicy
+from quarantine.core.selectors import same_name
 from quarantine.policytest.format import PREFIX, Machine, Machines
 from quarantine.policytest.selectors import address
 
@@ -28,17 +30,18 @@ def nodes(
 
 def _node(name: str, number: int, machines: Machines, own: Machine, labels: Mapping[str, str]) -> Node:
     gpus = machines.gpus if own.gpus is None else own.gpus
+    every = {**labels, **own.labels}
     return Node(
         name=name,
         machine=Hardware(f"uid-{number}", f"provider://{number}", f"system-{number}", f"boot-{number}"),
         resource_version="1",
-        labels={**labels, **own.labels},
+        labels=every,
         annotations=own.annotations,
         taints=tuple(Taint(key) for key in own.taints),
         unschedulable=own.unschedulable,
         ready=own.ready,
         addresses=(address(number),),
-        gpus=gpus or None,
+        gpus=whole_gpus(gpus or None, every),
     )
 
 
@@ -51,4 +54,5 @@ def device(name: str | None, node: str, kind: DeviceKind) -> Device:
         DeviceKind.IB_PORT: "mlx5_0/1",
         DeviceKind.NODE: "",
     }
-    return Device(kind, first[kind] if name is None else name)
+    said = first[kind] if name is None else name
+    return Device(kind, "/".join(same_name(kind, part) for part in said.split("/")))

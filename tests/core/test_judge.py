@@ -204,6 +204,22 @@ def test_without_coverage_nothing_is_absent() -> None:
         assert found.failed == FAILED
 
 
+def good_again(sample: Sample, law: Rules, nodes: Mapping[str, Node] | None = None) -> list[tuple[str, str]]:
+    said = replace(answers(fleet(), coverage=lacking()), recovery={TEMP: Samples((sample,), "good")})
+    return [(name, device.name) for name, device in verdict(law, said, nodes).good]
+
+
+def test_a_node_is_good_again_when_it_shows_all_that_are_declared() -> None:
+    law = ruled(LOST, pools=pool(gpus=8))
+    assert good_again(Sample({"Hostname": "node-3"}, 8.0, NOW), law) == [("node-3", "")]
+    assert good_again(Sample({"Hostname": "node-3"}, 7.0, NOW), law) == []
+    own = {**fleet(), "node-3": node("node-3", gpus=7)}
+    assert good_again(Sample({"Hostname": "node-3"}, 7.0, NOW), ruled(LOST), own) == [], "its own word may have shrunk"
+    assert good_again(gone("node-3", 7), law) == [("node-3", "GPU-node-3-7")], "a device is good by itself"
+    hot_again = Sample({"Hostname": "node-3"}, 60.0, NOW)
+    assert good_again(hot_again, ruled(policy(), pools=pool(gpus=8))) == [], "only what was absent is counted"
+
+
 def blind(nodes: Mapping[str, Node], *silent: str) -> Judgement:
     said = Samples(tuple(Sample({"node": n}, 1.0, NOW) for n in nodes if n not in silent), "count")
     return verdict(ruled(BLIND), PolicyAnswers({UP: Samples((), "q")}, {}, {UP: said}, NOW), nodes)

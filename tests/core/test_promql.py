@@ -14,8 +14,9 @@ from quarantine.core import promql
 from quarantine.core.identity import device_of
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.promql.bounds import branches
-from quarantine.core.readings import load_reading, readings_of
+from quarantine.core.readings import load_reading, readings, readings_of
 from quarantine.core.selectors import quote
+from quarantine.core.signal import Source
 from quarantine.core.trigger import ModelBound, Trigger, bound_for
 from tests.core.world import flapping, policy, rules
 
@@ -79,6 +80,20 @@ def test_the_cheap_question_is_cheap() -> None:
     assert promql.candidates(policy(), reading) == (
         'last_over_time(DCGM_FI_DEV_GPU_TEMP{cluster="a"}[1m]) >= 1 <= 129 > 78'
     )
+
+
+def test_of_an_expression_the_cheap_question_is_a_look_and_no_window() -> None:
+    source = {"exporter": "e", "node": {"first": ["n"]}, "device": {"first": ["d"]}, "expr": "last_over_time(x[1m])"}
+    for loaded, look in (
+        (policy(), "(last_over_time(x[1m])) >= 1 <= 129 > 78"),
+        (policy(trigger={"below": 20, "for": "5m"}), "(last_over_time(x[1m])) >= 1 <= 129 < 20"),
+        (flapping(), "((max by (n, d) ((last_over_time(x[1m])) >= 0 <= 255)) < 255) - 0 >= 2"),
+        (policy(trigger={"absent": True, "for": "5m"}), None),
+    ):
+        signal = LAW.signal_of(loaded)
+        made = signal.model_copy(update={"sources": (Source.model_validate(source),)})
+        (reading,) = readings(made, {})
+        assert promql.candidates(loaded, reading) == look
 
 
 def test_siblings_are_asked_by_their_node_and_the_suspect_by_its_name() -> None:

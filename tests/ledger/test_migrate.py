@@ -154,7 +154,7 @@ def test_a_newer_schema_is_not_migrated(url: str) -> None:
     _execute(url, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaMismatch, match="newer"):
         migrate.upgrade(url)
-    _execute(url, "UPDATE alembic_version SET version_num = '0002'")
+    _execute(url, "UPDATE alembic_version SET version_num = '0003'")
     assert drift.differences(url) == []
 
 

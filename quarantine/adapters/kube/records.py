@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from quarantine.core.capacity import whole_gpus
 from quarantine.core.marks import NodeEvent, NodePatch
 from quarantine.core.model import Machine, Node, Taint
 
@@ -31,6 +32,7 @@ def node_record(raw: object, prefix: str, kept: frozenset[str] = frozenset()) ->
     if not (name and uid and version):
         raise Garbled("a node without a name, a uid or a resourceVersion")
     info = _mapping(status.get("nodeInfo"))
+    labels = _texts(meta.get("labels"))
     return Node(
         name=name,
         machine=Machine(
@@ -40,12 +42,12 @@ def node_record(raw: object, prefix: str, kept: frozenset[str] = frozenset()) ->
             boot_id=_text(info, "bootID"),
         ),
         resource_version=version,
-        labels=_texts(meta.get("labels")),
+        labels=labels,
         annotations=_texts(meta.get("annotations"), under=f"{prefix}/", also=kept),
         taints=tuple(_taint(t) for t in _items(spec.get("taints"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status.get("conditions")),
-        gpus=_count(_mapping(status.get("capacity")).get("nvidia.com/gpu")),
+        gpus=whole_gpus(_count(_mapping(status.get("capacity")).get("nvidia.com/gpu")), labels),
         addresses=tuple(dict.fromkeys(a for a in (_text(i, "address") for i in _items(status.get("addresses"))) if a)),
     )
 

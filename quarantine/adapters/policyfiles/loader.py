@@ -41,6 +41,7 @@ class CheckResult:
     notes: tuple[Fault, ...] = ()  # what is worth knowing and no fault
     texts: Mapping[Path, str] = field(default_factory=dict)  # what was read, by file
     documents: Mapping[tuple[str, str], Placed] = field(default_factory=dict)  # by kind and name, those of sound shape
+    defaults: str = ""  # the text of the Defaults document
 
 
 def load_rules(paths: Sequence[Path], *, prefix: str = DEFAULT_PREFIX) -> Rules:
@@ -53,14 +54,19 @@ def load_rules(paths: Sequence[Path], *, prefix: str = DEFAULT_PREFIX) -> Rules:
 
 
 def check_paths(
-    paths: Sequence[Path], *, prefix: str = DEFAULT_PREFIX, instead_of: Mapping[Path, str] | None = None
+    paths: Sequence[Path],
+    *,
+    prefix: str = DEFAULT_PREFIX,
+    instead_of: Mapping[Path, str] | None = None,
+    former: Mapping[Path, str] | None = None,
 ) -> CheckResult:
     """Every fault in files and directories, and the rules that the sound documents make. Raises nothing.
 
-    `instead_of` has the text to take for a file in place of what is on disk, by the path in `texts` and in faults.
+    `instead_of` has the text to take for a file in place of what is on disk, by the path in `texts` and in faults;
+    `former` that of the Defaults to read it with in place of the present ones, an empty text where there were none.
     """
     files, faults = policy_files(paths)
-    read = read_files(files, faults, instead_of or {})
+    read = read_files(files, faults, instead_of or {}, former or {})
     if not read.mentions("Fleet", ""):
         first = str(paths[0]) if paths else "."
         hint = "add a file like policies/fleet.yaml, or check its directory too"
@@ -81,7 +87,9 @@ def check_paths(
     documents: dict[tuple[str, str], Placed] = {
         (model.kind, model.metadata.name): placed for _, placed, model in read.documents
     }
-    return CheckResult(tuple(sorted(set(read.faults))), rules, counts, tuple(sorted(notes)), read.texts, documents)
+    found = tuple(sorted(set(read.faults)))
+    defaults = read.defaults.text if read.defaults is not None else ""
+    return CheckResult(found, rules, counts, tuple(sorted(notes)), read.texts, documents, defaults)
 
 
 # --- What the documents say -------------------------------------------------------------------------------------------
@@ -152,7 +160,8 @@ def _named(policy: Policy, fleet: FleetSpec | None) -> set[str]:
 def _loaded(document: StrictDocument, policy: Policy, read: Read, revisions: dict[Path, str | None]) -> LoadedPolicy:
     file, root = read.roots[document.source]
     # What the Defaults say is a part of what the policy means, so a change of theirs is a change of it.
-    text = document.text if read.defaults is None else f"{document.text}---\n{read.defaults.text}"
+    defaults = read.defaults_of(document)
+    text = document.text if defaults is None else f"{document.text}---\n{defaults.text}"
     if file.parent not in revisions:
         revisions[file.parent] = revision_of(file.parent, root)
     return LoadedPolicy(

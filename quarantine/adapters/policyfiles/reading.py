@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from quarantine.adapters.policyfiles.faults import Fault, Placed, fault_at, fault_of
 from quarantine.adapters.policyfiles.humane import closest, describe, dotted, translate
 from quarantine.adapters.policyfiles.strictyaml import Path_, StrictDocument, YamlFault, load_strict, read_text
-from quarantine.core.defaults import Defaults, with_defaults
+from quarantine.core.defaults import Defaults, DefaultsSpec, with_defaults
 from quarantine.core.document import API_VERSION
 from quarantine.core.policy import KINDS, Document
 
@@ -28,6 +28,7 @@ class Completed:
     own: StrictDocument
     defaults: StrictDocument
     data: Any
+    former: bool = False  # these Defaults are in no file any more, so that no value can be said to be there
 
     def locate(self, path: Path_ = (), *, key: bool = False) -> tuple[str, int, int]:
         """(file, line, column), of the Defaults document where the value came from it."""
@@ -37,7 +38,15 @@ class Completed:
 
     def gives(self, path: Path_) -> bool:
         """Whether the value came from the Defaults document."""
-        return path not in self.own.values and _in_defaults(path) in self.defaults.values
+        return not self.former and path not in self.own.values and _in_defaults(path) in self.defaults.values
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The Defaults that a file was accepted with, which are not the present ones."""
+
+    document: StrictDocument | None  # None: there were none
+    thresholds: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -53,6 +62,12 @@ class Read:
     defaults: StrictDocument | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     defaults_broken: bool = False
+    former: dict[str, Former] = field(default_factory=dict)  # by file, where it is not read with the present Defaults
+
+    def defaults_of(self, document: StrictDocument) -> StrictDocument | None:
+        """The Defaults that a document is read with."""
+        former = self.former.get(document.source)
+        return self.defaults if former is None else former.document
 
     def mentions(self, kind: str, name: str) -> bool:
         """Whether a document of this kind and name (any, if empty) is there, or seems to be in a file that is broken.
@@ -61,14 +76,26 @@ class Read:
         """
         if any(k == kind and (not name or n == name) for k, n in self.first):
             return True
-        wanted = rf"name:\s*[\"']?{re.escape(name)}(?![\w.-])" if name else rf"kind:\s*[\"']?{kind}\b"
-        return any(re.search(wanted, text) for text in self.unread)
+        if name:
+            return any(mentions(text, name) for text in self.unread)
+        return any(re.search(rf"kind:\s*[\"']?{kind}\b", text) for text in self.unread)
 
 
-def read_files(files: list[tuple[Path, Path]], faults: list[Fault], instead_of: Mapping[Path, str]) -> Read:
+def mentions(text: str, name: str) -> bool:
+    """Whether a text, of YAML or not, seems to have a document of this name."""
+    return re.search(rf"name:\s*[\"']?{re.escape(name)}(?![\w.-])", text) is not None
+
+
+def read_files(
+    files: list[tuple[Path, Path]],
+    faults: list[Fault],
+    instead_of: Mapping[Path, str],
+    former: Mapping[Path, str] | None = None,
+) -> Read:
     """Every document of `files`, each a path and the root it was found under.
 
-    `instead_of` has the text to take for a file in place of what it holds.
+    `instead_of` has the text to take for a file in place of what it holds, `former` that of the Defaults to read it
+    with in place of the present ones; an empty text where there were none.
     """
     read = Read(faults=faults)
     documents = [document for file, root in files for document in _documents(file, root, read, instead_of)]
@@ -78,6 +105,8 @@ def read_files(files: list[tuple[Path, Path]], faults: list[Fault], instead_of: 
         if document.data["kind"] == "Defaults":
             _take_defaults(document, read)
     read.defaults_broken |= read.defaults is None and read.mentions("Defaults", "")
+    for file, text in (former or {}).items():
+        _take_former(file, text, read)
     for document in ours:
         _validate(document, read)
     return read
@@ -127,6 +156,22 @@ def _take_defaults(document: StrictDocument, read: Read) -> None:
         read.thresholds = {k: v for k, v in named.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
+def _take_former(file: Path, text: str, read: Read) -> None:
+    try:
+        document = load_strict(text, str(file))[0] if text else None
+        thresholds = _defaults(document).thresholds if document is not None else {}
+    except (YamlFault, ValidationError):
+        # They were sound once, so this program is another one.
+        said = "the Defaults that it was accepted with are none any more"
+        read.faults.append(Fault(str(file), 1, 1, said, "repair the file; it is read with the present ones then"))
+        document, thresholds = None, {}
+    read.former[str(file)] = Former(document, thresholds)
+
+
+def _defaults(document: StrictDocument) -> DefaultsSpec:
+    return Defaults.model_validate(document.data, by_alias=True, by_name=False).spec
+
+
 def _validate(document: StrictDocument, read: Read) -> None:
     kind, version = document.data["kind"], document.data.get("apiVersion")
     twice = _is_second(document, kind, read)
@@ -139,45 +184,58 @@ def _validate(document: StrictDocument, read: Read) -> None:
         fault_at(document, path, f"{dotted(path)} has no value", "give one, or remove the key") for path in empty
     ]
     placed = _completed(document, read)
+    former = read.former.get(document.source)
+    thresholds = read.thresholds if former is None else former.thresholds
     try:
         # Only the names of the file: pydantic would take those of Python too, and two spellings are one too many.
         model = KINDS[kind].model_validate(
-            placed.data, by_alias=True, by_name=False, context={"thresholds": read.thresholds}
+            placed.data, by_alias=True, by_name=False, context={"thresholds": thresholds}
         )
     except ValidationError as error:
-        found = translate(error, placed, KINDS[kind], reported=empty, ignored=_consequence_of_defaults(kind, read))
+        found = translate(error, placed, KINDS[kind], reported=empty, ignored=_consequence_of_defaults(document, read))
         read.faults += [fault for fault in found if not _known(fault, placed, read)]
         return
-    needs_broken = read.defaults_broken and (read.defaults is None or placed.data != document.data)
+    needs_broken = former is None and read.defaults_broken and (read.defaults is None or placed.data != document.data)
     if not twice and not empty and not (kind == "Policy" and needs_broken):
         read.documents.append((document, placed, model))
 
 
 def _completed(document: StrictDocument, read: Read) -> Placed:
     """A policy with the Defaults; anything else as it is."""
-    spec, defaults = document.data.get("spec"), read.defaults
+    spec, defaults = document.data.get("spec"), read.defaults_of(document)
     if document.data["kind"] != "Policy" or defaults is None or not isinstance(spec, dict):
         return document
-    shared = defaults.data.get("spec")
-    given = shared.get("policy") if isinstance(shared, dict) else None
-    if not isinstance(given, dict) or not given:
+    given = _given(defaults)
+    if not given:
         return document
-    return Completed(document, defaults, {**document.data, "spec": with_defaults(spec, given)})
+    former = document.source in read.former
+    if former and given.get("mode") is not None and _given(read.defaults).get("mode") != given["mode"]:
+        # A file that is kept goes no further than either of the Defaults lets it: whoever lowers the mode means it.
+        given = {key: value for key, value in given.items() if key != "mode"}
+    return Completed(document, defaults, {**document.data, "spec": with_defaults(spec, given)}, former)
 
 
-def _consequence_of_defaults(kind: str, read: Read) -> Callable[[ErrorDetails], bool]:
+def _given(defaults: StrictDocument | None) -> dict[str, Any]:
+    """What a Defaults document gives to policies."""
+    shared = defaults.data.get("spec") if defaults is not None else None
+    given = shared.get("policy") if isinstance(shared, dict) else None
+    return given if isinstance(given, dict) else {}
+
+
+def _consequence_of_defaults(document: StrictDocument, read: Read) -> Callable[[ErrorDetails], bool]:
     """Whether an error of a policy only follows from Defaults that are broken, which is reported already."""
 
     def consequence(detail: ErrorDetails) -> bool:
         unnamed = detail["type"] == "value_error" and "no threshold is called" in detail["msg"]
         return unnamed or (read.defaults is None and detail["type"] == "missing")
 
-    return consequence if read.defaults_broken and kind == "Policy" else lambda _: False
+    ours = document.data["kind"] == "Policy" and document.source not in read.former
+    return consequence if read.defaults_broken and ours else lambda _: False
 
 
 def _known(fault: Fault, placed: Placed, read: Read) -> bool:
     """Whether it is a fault of the Defaults, told once already: by them, or by another policy that they go into."""
-    if not isinstance(placed, Completed) or fault.file != placed.defaults.source:
+    if not isinstance(placed, Completed) or placed.former or fault.file != placed.defaults.source:
         return False
     start = placed.defaults.line
     within = start <= fault.line < start + placed.defaults.text.count("\n")
