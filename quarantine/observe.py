@@ -22,7 +22,7 @@ from quarantine.core.narrowing import (
     too_many_gone,
 )
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.readings import Reading, boot_grace, load_reading, readings_of, uptime_readings
+from quarantine.core.readings import Reading, boot_grace, load_reading, needs_uptime, readings_of, uptime_readings
 from quarantine.core.selectors import Labels
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.trigger import Form
@@ -43,6 +43,7 @@ class Pace:
 @dataclass(slots=True)
 class _Coverage:
     at: datetime
+    queries: Mapping[str, str]  # by reading, as they were asked
     answers: Mapping[str, Answer]
 
 
@@ -82,17 +83,17 @@ class Observer:
         ask = _Asker(self.metrics, self.clock, now - self.pace.delay, until, self.pace.query_timeout)
         open_cases = [case for case in view.state.cases.values() if case.open]
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
-            uptime = pool.submit(self._uptime, ask)
             asked = {
                 policy.name: pool.submit(self._ask, ask, policy, now, open_cases, nodes)
                 for policy in self.rules.policies
             }
-            return {name: future.result() for name, future in asked.items()}, uptime.result()
+            answers = {name: future.result() for name, future in asked.items()}
+        return answers, self._uptime(ask, answers)
 
-    def _uptime(self, ask: _Asker) -> Mapping[str, Answer]:
-        """Once for all policies: which nodes have booted within the longest grace."""
+    def _uptime(self, ask: _Asker, answers: Mapping[str, PolicyAnswers]) -> Mapping[str, Answer]:
+        """Once for all policies, and only where one of them cannot do without: it names every node."""
         grace = boot_grace(self.rules)
-        if grace is None:
+        if grace is None or not any(needs_uptime(p, found=_names(answers[p.name])) for p in self.rules.policies):
             return {}
         return {reading.key: ask(promql.uptime(reading, grace)) for reading in uptime_readings(self.rules)}
 
@@ -181,11 +182,12 @@ class Observer:
         empty = known is not None and not any(isinstance(a, Samples) and a.samples for a in known.answers.values())
         # Absence is judged by it, and the answer is then about a window that ends now.
         each_time = policy.spec.trigger.form is Form.ABSENT
-        # Edited since: what is known of its former readings says nothing about the present ones.
-        other = known is not None and known.answers.keys() != {reading.key for reading in readings}
+        # Edited since: what is known of the former query says nothing about the present one.
+        queries = {reading.key: promql.coverage(policy, reading) for reading in readings}
+        other = known is not None and known.queries != queries
         old = known is None or now - known.at >= self.pace.coverage_interval
         if known is None or old or failed or empty or other or each_time:
-            known = _Coverage(now, {reading.key: ask(promql.coverage(policy, reading)) for reading in readings})
+            known = _Coverage(now, queries, {key: ask(query) for key, query in queries.items()})
             self._coverage[policy.name] = known
         return known
 
@@ -209,6 +211,11 @@ class _Asker:
         if isinstance(answer, Failed):
             return answer
         return Samples(tuple(replace(sample, query=query) for sample in answer.samples), query)
+
+
+def _names(answers: PolicyAnswers) -> bool:
+    """Whether the trigger's answers name anything."""
+    return any(isinstance(answer, Samples) and answer.samples for answer in answers.trigger.values())
 
 
 def _devices(answer: Samples, reading: Reading) -> list[Labels]:

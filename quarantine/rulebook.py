@@ -5,7 +5,9 @@ a mounted ConfigMap is taken for an edit. A file counts as a whole, and these ru
 
 - What is sound in the whole of the files is in force. A deleted file is a sound edit.
 - A file with a fault stays as it was accepted last; one that never was accepted is not in force at all. It is read with
-  the Defaults that it was accepted with: what the commit with the slip wanted of it is not known.
+  the Defaults that it was accepted with, and goes no further than the present ones let it: what the commit with the
+  slip wanted of it is not known. For the same reason no policy begins to act by the word of Defaults that are kept.
+- A policy that only a broken file names any more was moved, and not deleted: the file that it was in stays.
 - Where files are sound alone and contradict the others (a signal was removed that another file's policy names), the
   changes are tried one by one on what is in force, and those that do not fit stay out.
 - A path that is missing, cannot be read or has no policy file any more takes nothing out of force.
@@ -15,48 +17,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import structlog
 
 from quarantine.adapters.policyfiles.faults import Fault, PolicyFaults, fault_of
 from quarantine.adapters.policyfiles.files import REVISION_FILE, policy_files, revision_of
-from quarantine.adapters.policyfiles.loader import CheckResult, check_paths
-from quarantine.adapters.policyfiles.reading import mentions
+from quarantine.adapters.policyfiles.loader import check_paths
 from quarantine.adapters.policyfiles.strictyaml import YamlFault, read_text
-from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import BrokenFile, InForce, RuleFile
+from quarantine.rulechoice import Choice, Chosen, Look
 
-MOST_TRIED = 10  # changes that contradict what is in force are tried one by one up to this number; else none is taken
-PASSES = 2  # a change may fit once another one is in
 LOOKS = 5  # at the start, for two in a row that agree
-
-Texts = dict[Path, str]
-
-
-class Version(NamedTuple):
-    """Of a file. `former`: the Defaults to read it with, where they are not those of the files beside it."""
-
-    text: str
-    former: str | None = None
-
-
-Chosen = dict[Path, Version]
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What is on disk. Two that are equal mean the same rules."""
-
-    texts: Mapping[Path, str]  # of the files that can be read
-    unread: Mapping[Path, Fault]
-    roots: Mapping[Path, Path]  # file → the path of the settings that led to it
-    faults: tuple[Fault, ...]  # of paths, not of files
-    told: Mapping[Path, str]  # revision files
 
 
 class PolicyFiles:
@@ -75,8 +49,8 @@ class PolicyFiles:
         self._now = now
         self._accepted = accepted
         self._current: InForce | None = None
-        self._taken: _Look | None = None
-        self._seen: _Look | None = None
+        self._taken: Look | None = None
+        self._seen: Look | None = None
 
     def read(self) -> InForce:
         """What is in force now, and the same object as before where nothing changed.
@@ -93,7 +67,7 @@ class PolicyFiles:
         self._seen = look
         return self._current
 
-    def _changed(self, look: _Look, current: InForce) -> InForce:
+    def _changed(self, look: Look, current: InForce) -> InForce:
         kept = {Path(one.file): one for one in current.files}
         try:
             return self._take(look, kept)
@@ -109,8 +83,8 @@ class PolicyFiles:
     def _leads_to(self, file: Path) -> bool:
         return any(path == file or path in file.parents for path in self._paths)
 
-    def _take(self, look: _Look, kept: Mapping[Path, RuleFile]) -> InForce:
-        choice = _Choice(look, kept, self._prefix)
+    def _take(self, look: Look, kept: Mapping[Path, RuleFile]) -> InForce:
+        choice = Choice(look, kept, self._prefix)
         rules = choice.made()
         if rules is None:
             faults = check_paths(self._paths, prefix=self._prefix).faults or choice.first.faults
@@ -125,20 +99,20 @@ class PolicyFiles:
         )
         return InForce(replace(rules, policies=policies), files, broken)
 
-    def _versions(self, choice: _Choice, look: _Look, kept: Mapping[Path, RuleFile]) -> tuple[RuleFile, ...]:
+    def _versions(self, choice: Choice, look: Look, kept: Mapping[Path, RuleFile]) -> tuple[RuleFile, ...]:
         revisions: dict[Path, str | None] = {}
         found = []
         for path, (text, former) in sorted(choice.chosen.items()):
             before = kept.get(path)
+            defaults = None if former == choice.defaults else former
             if before is not None and before.text == text and look.texts.get(path) != text:
-                # Its directory is of another revision by now.
-                found.append(replace(before, defaults=None if former == choice.defaults else former))
+                found.append(replace(before, defaults=defaults))  # its directory is of another revision by now
                 continue
             if path.parent not in revisions:
                 revisions[path.parent] = revision_of(path.parent, look.roots[path])
             digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
             at = before.accepted_at if before is not None and before.text == text else self._now()
-            found.append(RuleFile(str(path), text, digest, revisions[path.parent], at))
+            found.append(RuleFile(str(path), text, digest, revisions[path.parent], at, defaults))
         return tuple(found)
 
 
@@ -151,9 +125,9 @@ def _since(path: Path, chosen: Chosen, kept: Mapping[Path, RuleFile]) -> datetim
 # --- Looking ----------------------------------------------------------------------------------------------------------
 
 
-def _look(paths: Sequence[Path]) -> _Look:
+def _look(paths: Sequence[Path]) -> Look:
     files, faults = policy_files(paths)
-    texts: Texts = {}
+    texts: dict[Path, str] = {}
     unread: dict[Path, Fault] = {}
     told: dict[Path, str] = {}
     for file, root in files:
@@ -163,7 +137,7 @@ def _look(paths: Sequence[Path]) -> _Look:
             unread[file] = fault_of(fault)
         for directory in {file.parent, root}:
             told.setdefault(directory, _first_line(directory / REVISION_FILE))
-    return _Look(texts, unread, dict(files), tuple(faults), told)
+    return Look(texts, unread, dict(files), tuple(faults), told)
 
 
 def _first_line(file: Path) -> str:
@@ -174,151 +148,10 @@ def _first_line(file: Path) -> str:
         return ""
 
 
-def _settled(look: _Look, paths: Sequence[Path]) -> _Look:
+def _settled(look: Look, paths: Sequence[Path]) -> Look:
     for _ in range(LOOKS - 1):
         again = _look(paths)
         if again == look:
             break
         look = again
     return look
-
-
-# --- Choosing ---------------------------------------------------------------------------------------------------------
-
-
-class _Choice:
-    """Which version of each file is in force, given what is on disk and what was in force before."""
-
-    def __init__(self, look: _Look, kept: Mapping[Path, RuleFile], prefix: str) -> None:
-        self.look = look
-        self.prefix = prefix
-        self.broken: dict[Path, Fault] = {**look.unread, **{Path(fault.file): fault for fault in look.faults}}
-        self.kept: Chosen = {path: Version(one.text, one.defaults) for path, one in kept.items()}
-        self.wanted: Chosen = {path: Version(text) for path, text in look.texts.items()}
-        self.wanted |= {path: self._held(path) for path in kept if self._not_deleted(path)}
-        self.chosen: Chosen = {}
-        self.defaults = ""  # the text of those among what is chosen
-        self.first = self._check(self.wanted)
-
-    def _not_deleted(self, file: Path) -> bool:
-        """Whether a file cannot be read, or be looked for: what should be a directory above it is none, or is empty."""
-        look = self.look
-        if file in look.texts:
-            return False
-        no_directory = look.roots.keys() | self.broken.keys()
-        return file in look.unread or not look.texts or any(parent in no_directory for parent in file.parents)
-
-    @cached_property
-    def _before(self) -> CheckResult:
-        """What is in force."""
-        return self._check(self.kept)
-
-    def _held(self, path: Path) -> Version:
-        """What is in force of a file, for it to stay whatever becomes of the Defaults."""
-        text, former = self.kept[path]
-        return Version(text, self._before.defaults if former is None else former)
-
-    def _unchanged(self, path: Path, chosen: Chosen) -> bool:
-        if path not in self.kept or path not in chosen:
-            return path not in self.kept and path not in chosen
-        return chosen[path] in (self.kept[path], self._held(path))
-
-    def made(self) -> Rules | None:
-        """The rules of the versions that it chooses; None where there is no Fleet among them."""
-        result = self._without_the_faulty(self.wanted, self.first)
-        if result.faults:
-            result = self._one_by_one()
-        if self.broken:
-            result = self._with_the_moved(result)
-        self.defaults = result.defaults
-        return result.rules
-
-    def _without_the_faulty(self, chosen: Chosen, result: CheckResult) -> CheckResult:
-        """As long as a file that changed has a fault, its change stays out."""
-        self.chosen = dict(chosen)
-        while result.faults:
-            faulty = [path for path in self._places(result) if not self._unchanged(path, self.chosen)]
-            if not faulty:
-                break
-            for path in faulty:
-                self._leave(path, self._places(result)[path])
-            result = self._check(self.chosen)
-        return result
-
-    def _one_by_one(self) -> CheckResult:
-        """From what is in force, each change that fits: what is left are contradictions between sound files."""
-        result = self._base()
-        changes = sorted(p for p in self.wanted.keys() | self.kept.keys() if self.wanted.get(p) != self.chosen.get(p))
-        if len(changes) > MOST_TRIED:
-            fault = next(iter(self._check(self.wanted).faults))
-            self.broken.update((path, _contradiction(path, fault)) for path in changes)
-            return result
-        for _ in range(PASSES):
-            for path in [path for path in changes if self.wanted.get(path) != self.chosen.get(path)]:
-                tried = self._check(self._with(path))
-                if tried.faults:
-                    self.broken[path] = _contradiction(path, tried.faults[0])
-                    continue
-                result, self.chosen = tried, self._with(path)
-                self.broken.pop(path, None)
-        return result
-
-    def _base(self) -> CheckResult:
-        """What is in force, without what this version of the program does not take any more."""
-        self.chosen = {p: self.kept[p] if self._as_on_disk(p) else self._held(p) for p in self.kept}
-        result = self._check(self.chosen)
-        while result.faults and (faulty := [p for p in self._places(result) if p in self.chosen]):
-            for path in faulty:
-                self.broken[path] = self._places(result)[path]
-                del self.chosen[path]
-            result = self._check(self.chosen)
-        return result
-
-    def _as_on_disk(self, path: Path) -> bool:
-        return self.look.texts.get(path) == self.kept[path].text
-
-    def _with(self, path: Path) -> Chosen:
-        others = {file: version for file, version in self.chosen.items() if file != path}
-        return {**others, path: self.wanted[path]} if path in self.wanted else others
-
-    def _leave(self, path: Path, fault: Fault) -> None:
-        self.broken.setdefault(path, fault)
-        if path in self.kept:
-            self.chosen[path] = self._held(path)
-        else:
-            self.chosen.pop(path, None)
-
-    def _with_the_moved(self, result: CheckResult) -> CheckResult:
-        """A policy that only a broken file names any more was moved with a slip, and not deleted: its file stays."""
-        names = {policy.name for policy in result.rules.policies} if result.rules is not None else set()
-        before = self._before.rules.policies if self._before.rules is not None else ()
-        for policy in before:
-            path = Path(policy.place.rpartition(":")[0])
-            to = next((p for p in sorted(self.broken) if mentions(self.look.texts.get(p, ""), policy.name)), None)
-            if policy.name in names or to is None or path in self.broken:
-                continue
-            chosen = {**self.chosen, path: self._held(path)}
-            tried = self._check(chosen)
-            if not tried.faults:
-                said = f"it had policy {policy.name}, which only {to} names any more, and that file is broken"
-                self.broken[path] = Fault(str(path), 1, 1, said, f"repair {to}")
-                result, self.chosen = tried, chosen
-        return result
-
-    def _check(self, chosen: Chosen) -> CheckResult:
-        texts = {path: version.text for path, version in chosen.items()}
-        former = {path: version.former for path, version in chosen.items() if version.former is not None}
-        return check_paths(sorted(texts), prefix=self.prefix, instead_of=texts, former=former)
-
-    @staticmethod
-    def _places(result: CheckResult) -> dict[Path, Fault]:
-        """The first fault of each file."""
-        found: dict[Path, Fault] = {}
-        for fault in result.faults:
-            found.setdefault(Path(fault.file), fault)
-        return found
-
-
-def _contradiction(path: Path, fault: Fault) -> Fault:
-    message = f"it does not fit the other files: {fault.message}"
-    return fault if Path(fault.file) == path else replace(fault, message=message)

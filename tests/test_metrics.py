@@ -26,7 +26,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 def law(*broken: BrokenFile, files: tuple[RuleFile, ...] = (HOT, ODD)) -> Law:
     in_force = InForce(rules(policy(), flapping(mode="observe")), files, broken)
-    return Law.of(in_force, {}, 3)
+    return Law.of(in_force, None, 3)
 
 
 def scraped(port: int) -> dict[Sample, float]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from quarantine import rulebook
+from quarantine import rulechoice
 from quarantine.adapters.policyfiles.faults import PolicyFaults
 from quarantine.adapters.policyfiles.loader import CheckResult, check_paths
 from quarantine.core.rulefiles import BrokenFile, InForce, RuleFile
@@ -265,12 +266,178 @@ def test_a_signal_renamed_together_with_its_policies_is_one_edit(folder: Folder)
 
 
 def test_too_many_contradictions_are_not_tried_one_by_one(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rulebook, "MOST_TRIED", 1)
+    monkeypatch.setattr(rulechoice, "MOST_TRIED", 1)
     folder.read()
     folder.write(signals=signal("gpu.temp"), warm=policy("warm", above=72))
     found = folder.read()
     assert policies(found) == {"hot": 78, "warm": 70}
     assert broken(found).keys() == {"signals.yaml", "warm.yaml"}
+
+
+# --- Defaults ---------------------------------------------------------------------------------------------------------
+
+
+def defaults(mode: str = "observe", share: str = "5%", hot: int = 78) -> str:
+    return f"""\
+apiVersion: quarantine.gpu/v1alpha1
+kind: Defaults
+metadata: {{name: defaults}}
+spec:
+  policy: {{mode: {mode}, breaker: {{maxShare: {share}}}}}
+  thresholds: {{hot: {hot}}}
+"""
+
+
+SLIP = policy("hot").replace("  owner: gpu-ops\n", "  owner: gpu-ops\n  mode: observ\n")
+
+
+def given(found: InForce, name: str = "hot") -> tuple[str, float]:
+    """What the Defaults give to a policy."""
+    one = found.rules.policy(name)
+    assert one is not None
+    return one.spec.mode.value, one.spec.breaker.max_share
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_broken_file_keeps_the_defaults_that_it_was_accepted_with(folder: Folder, restarted: bool) -> None:
+    """Else a slip in `mode: observe` turns a policy to enforce in the commit that turns all others."""
+    folder.write(defaults=defaults())
+    before = folder.read()
+    hot = before.rules.policy("hot")
+    folder.write(defaults=defaults("enforce", "100%"), hot=SLIP)
+    for _ in range(2):
+        found = folder.read()
+        assert given(found) == ("observe", 0.05)
+        assert given(found, "warm") == ("enforce", 1)
+        assert broken(found).keys() == {"hot.yaml"}
+        assert found.rules.policy("hot") == hot, "its text in the trail is the whole of what it means"
+        folder.write(new=policy("new"))
+        if restarted:
+            folder.restart()
+    folder.write(defaults=defaults("enforce", "50%"))
+    assert given(folder.read()) == ("observe", 0.05), "however often they change"
+    folder.write(hot=policy("hot"))
+    found = folder.read()
+    assert found.broken == ()
+    assert given(found) == ("enforce", 0.5), "a person repaired it, and the present ones are what it means"
+    assert {one.defaults for one in found.files} == {None}
+
+
+def test_a_broken_file_goes_no_further_than_the_present_defaults(folder: Folder) -> None:
+    folder.write(defaults=defaults("enforce"))
+    folder.read()
+    folder.write(hot=SLIP)
+    assert given(folder.read()) == ("enforce", 0.05), "it stays as it was"
+    folder.write(defaults=defaults("observe", "1%"))
+    assert given(folder.read()) == ("observe", 0.05), "whoever calls all policies back calls this one too"
+    (folder.path / "defaults.yaml").unlink()
+    assert given(folder.read()) == ("observe", 0.05)
+
+
+def test_a_broken_file_keeps_its_defaults_where_others_contradict_one_another(folder: Folder) -> None:
+    folder.write(defaults=defaults())
+    folder.read()
+    folder.write(defaults=defaults("enforce", "100%"), hot=SLIP, signals=signal("gpu.temp"))
+    found = folder.read()
+    assert broken(found).keys() == {"hot.yaml", "signals.yaml"}
+    assert given(found) == ("observe", 0.05)
+    assert given(found, "warm") == ("enforce", 1)
+
+
+def test_what_a_policy_itself_says_is_not_lowered_by_defaults(folder: Folder) -> None:
+    own = policy("hot").replace("  owner: gpu-ops\n", "  owner: gpu-ops\n  mode: enforce\n")
+    folder.write(defaults=defaults("enforce"), hot=own)
+    folder.read()
+    folder.write(defaults=defaults("observe"), hot=SLIP)
+    assert given(folder.read()) == ("enforce", 0.05)
+
+
+def test_a_broken_file_keeps_the_thresholds_that_it_names(folder: Folder) -> None:
+    named = policy("hot").replace("above: 78", "above: hot")
+    folder.write(defaults=defaults(), hot=named)
+    folder.read()
+    folder.write(defaults=defaults(hot=79).replace("hot: 79", "hotter: 79"), hot=BROKEN, warm=policy("warm", above=71))
+    found = folder.read()
+    assert policies(found) == {"hot": 78, "warm": 71}
+    assert broken(found).keys() == {"hot.yaml"}
+    folder.write(hot=named)
+    found = folder.read()
+    assert policies(found) == {"hot": 78, "warm": 71}, "its text came back, and the threshold is gone"
+    assert "no threshold is called 'hot'" in broken(found)["hot.yaml"].fault
+
+
+def test_without_defaults_a_broken_file_gets_none(folder: Folder) -> None:
+    folder.read()
+    folder.write(defaults=defaults("enforce"), hot=SLIP)
+    assert given(folder.read()) == ("observe", 0.1)
+    folder.restart()
+    assert given(folder.read()) == ("observe", 0.1)
+
+
+def test_former_defaults_that_this_program_does_not_take_any_more(folder: Folder) -> None:
+    folder.write(defaults=defaults())
+    folder.read()
+    folder.write(defaults=defaults(share="7%"), hot=SLIP)
+    kept = folder.read().files
+    folder.ledger = tuple(replace(one, defaults="kind: [\n") if one.defaults else one for one in kept)
+    folder.restart()
+    found = folder.read()
+    assert policies(found) == {"warm": 70}
+    assert broken(found)["hot.yaml"].accepted_at is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_no_policy_begins_to_act_by_defaults_that_are_kept(folder: Folder, restarted: bool) -> None:
+    """All of them are to observe from now on, and the slip is in the Defaults."""
+    own = policy("hot").replace("  owner: gpu-ops\n", "  owner: gpu-ops\n  mode: observe\n")
+    folder.write(defaults=defaults("enforce"), hot=own)
+    folder.read()
+    folder.write(defaults=defaults("observ"), hot=policy("hot", above=79), warm=policy("warm", above=71))
+    for _ in range(2):
+        found = folder.read()
+        assert given(found) == ("observe", 0.05)
+        assert given(found, "warm") == ("enforce", 0.05), "it did so before"
+        assert (policies(found)["hot"], policies(found)["warm"]) == (78, 71)
+        assert broken(found).keys() == {"defaults.yaml", "hot.yaml"}
+        assert "would be told to enforce by Defaults" in broken(found)["hot.yaml"].fault
+        folder.write(other=policy("other", above=90) + "  mode: observe\n")
+        if restarted:
+            folder.restart()
+    folder.write(defaults=defaults("observe"))
+    found = folder.read()
+    assert found.broken == ()
+    assert {given(found), given(found, "warm")} == {("observe", 0.05)}
+    assert policies(found) == {"hot": 79, "other": 90, "warm": 71}
+
+
+# --- What moves between files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slip", ["above: '78'", "above: [", "above: 78\n\tx"])
+def test_a_policy_that_is_moved_with_a_slip_stays_in_force(folder: Folder, slip: str) -> None:
+    before = folder.read()
+    (folder.path / "hot.yaml").unlink()
+    folder.write(hottest=policy("hot").replace("above: 78", slip), warm=policy("warm", above=71))
+    for _ in range(2):
+        found = folder.read()
+        assert policies(found) == {"hot": 78, "warm": 71}
+        assert broken(found).keys() == {"hot.yaml", "hottest.yaml"}
+        assert "it had policy hot, which only" in broken(found)["hot.yaml"].fault
+        assert broken(found)["hot.yaml"].accepted_at == next(f for f in before.files if "hot" in f.file).accepted_at
+        folder.restart()
+    folder.write(hottest=policy("hot", above=79))
+    found = folder.read()
+    assert policies(found) == {"hot": 79, "warm": 71}
+    assert found.broken == ()
+
+
+def test_a_policy_that_is_deleted_beside_a_broken_file_is_gone(folder: Folder) -> None:
+    folder.read()
+    (folder.path / "hot.yaml").unlink()
+    folder.write(warm=BROKEN, hotter=policy("hot-2", above=90).replace("90", "'90'"))
+    found = folder.read()
+    assert policies(found) == {"warm": 70}
+    assert broken(found).keys() == {"warm.yaml", "hotter.yaml"}
 
 
 # --- Directories ------------------------------------------------------------------------------------------------------
@@ -368,12 +535,12 @@ def test_a_defect_that_an_edit_brings_out_stops_nothing(folder: Folder, monkeypa
     folder.read()
     check = check_paths
 
-    def fragile(paths: Sequence[Path], *, prefix: str, instead_of: Mapping[Path, str]) -> CheckResult:
+    def fragile(paths: Sequence[Path], *, instead_of: Mapping[Path, str], **more: Any) -> CheckResult:
         if any("above: 55" in text for text in instead_of.values()):
             raise AssertionError("nobody thought of 55")
-        return check(paths, prefix=prefix, instead_of=instead_of)
+        return check(paths, instead_of=instead_of, **more)
 
-    monkeypatch.setattr(rulebook, "check_paths", fragile)
+    monkeypatch.setattr(rulechoice, "check_paths", fragile)
     folder.write(hot=policy("hot", above=55))
     with capture_logs() as logs:
         found = folder.read()

@@ -54,8 +54,14 @@ class Line:
         """The steps of the piece at which it comes, goes, or reaches or passes one of `bounds`."""
         yield from self.turns()
         steps, values = self.track.steps, self.track.values
+        if len(set(values)) == 1:
+            return
         sides = [[(value >= bound, value > bound) for bound in bounds] for value in values]
         yield from self._local(steps[i] for i in range(1, len(steps)) if sides[i] != sides[i - 1])
+
+    def ends(self) -> Iterator[int]:
+        """The first step of the piece at which it is there, and one past the last."""
+        return self._local((self.track.steps[0], self.track.steps[-1] + 1))
 
     def _local(self, steps: Iterable[int]) -> Iterator[int]:
         return (step * self.stride - self.shift for step in steps)
@@ -188,9 +194,10 @@ def coverage(
     return answered
 
 
-def plain(ask: Asker, query: str, grid: Grid) -> Lines:
-    """A query as it is."""
-    return _lines(ask, [query], grid)
+def uptime(ask: Asker, reading: Reading, grace: timedelta, grid: Grid, stretch: tuple[int, int]) -> Lines:
+    """How long the nodes have been up, at a stretch of the steps: from the first of it to one before its end."""
+    begin, end = stretch
+    return _lines(ask, [promql.uptime(reading, grace)], grid.part(begin, end - begin), shift=-begin)
 
 
 def _lines(ask: Asker, queries: Sequence[str], grid: Grid, *, shift: int = 0, stride: int = 1) -> Lines:

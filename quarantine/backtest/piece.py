@@ -10,13 +10,12 @@ from datetime import timedelta
 
 from quarantine.backtest import asking
 from quarantine.backtest.asking import Asker, Line, Lines
-from quarantine.core import promql
 from quarantine.core.case import Case
 from quarantine.core.identity import device_of
 from quarantine.core.model import Answer, Failed, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.narrowing import Key, key_of, to_recover
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.readings import Reading, load_reading, readings_of, uptime_readings
+from quarantine.core.readings import Reading, load_reading, needs_uptime, readings_of, uptime_readings
 from quarantine.core.series import Grid
 from quarantine.core.trigger import Form
 
@@ -85,12 +84,12 @@ class Piece:
             policy.name: pool.submit(asking.coverage, ask, policy, known, whole, first, count, paces[policy.name])
             for policy, known in questions.policies
         }
-        up = [
-            pool.submit(asking.plain, ask, promql.uptime(reading, timedelta(seconds=questions.graces[-1])), grid)
-            for reading in questions.uptime
-        ]
         names = [(policy.name, reading.key) for policy, reading in each]
         trigger = {name: future.result() for name, future in zip(names, bad, strict=True)}
+        up: dict[str, Future[Lines]] = {}
+        if (stretch := _needing_uptime(questions, trigger, grid)) is not None:
+            longest = timedelta(seconds=questions.graces[-1])
+            up = {r.key: pool.submit(asking.uptime, ask, r, longest, grid, stretch) for r in questions.uptime}
         others = {
             policy.name: pool.submit(
                 asking.others, ask, policy, known, {r.key: trigger[policy.name, r.key] for r in known}, grid
@@ -107,7 +106,7 @@ class Piece:
             others={name: future.result() for name, future in others.items()},
             coverage={name: seen[name[0]].result()[name[1]] for name in names},
             paces=paces,
-            uptime={reading.key: future.result() for reading, future in zip(questions.uptime, up, strict=True)},
+            uptime={key: future.result() for key, future in up.items()},
         )
 
     def turns(self) -> set[int]:
@@ -173,8 +172,14 @@ class Piece:
         }
 
     def uptimes(self, step: int) -> Mapping[str, Answer]:
-        """Which nodes booted lately, at a step."""
+        """How long the nodes have been up, at a step at which it is asked."""
+        if not any(needs_uptime(p, found=self._finds(p, known, step)) for p, known in self.questions.policies):
+            return {}
         return {key: self._samples(lines, step) for key, lines in self.uptime.items()}
+
+    def _finds(self, policy: LoadedPolicy, known: Sequence[Reading], step: int) -> bool:
+        each = (self.trigger[policy.name, reading.key] for reading in known)
+        return any(line.value(step) is not None for lines in each if not isinstance(lines, Failed) for line in lines)
 
     def failures(self) -> Iterator[tuple[str, Failed]]:
         """For each policy that has no answer to one of its questions, the first reason."""
@@ -221,6 +226,18 @@ class Piece:
         if kept is None or kept[0] != since:
             kept = self._covered[name] = (since, _together(lines, step, self.grid))
         return kept[1]
+
+
+def _needing_uptime(questions: Questions, trigger: Mapping[Named, Lines], grid: Grid) -> tuple[int, int] | None:
+    """From the first step at which a policy cannot do without the nodes' uptime to one past the last."""
+    found: list[int] = []
+    for policy, known in questions.policies:
+        if needs_uptime(policy, found=False):
+            return 0, grid.count
+        each = [trigger[policy.name, reading.key] for reading in known] if needs_uptime(policy, found=True) else []
+        for lines in each:
+            found += [end for line in (lines if not isinstance(lines, Failed) else ()) for end in line.ends()]
+    return (max(0, min(found)), min(grid.count, max(found))) if found else None
 
 
 def _together(lines: Iterable[Line], step: int, grid: Grid) -> Samples:

@@ -20,11 +20,20 @@ class Stock:
     expected: int | None  # by people, or by the node itself
     lacking: int = 0  # fewer than the node showed before
     named: int = 0  # devices that were there before and are not now
+    before: int | None = None  # as many as the reading that misses most ever saw
 
     @property
     def complete(self) -> bool:
-        """People say how many there are, and all of them are seen: what else there was before is of no interest."""
-        return self.declared is not None and self.seen is not None and self.seen >= self.declared
+        """All are seen, by one reading or another.
+
+        As many as people declare: what else there was before is of no interest. Or as many as were ever seen and as the
+        node itself says: what one exporter misses another one sees, under whatever name.
+        """
+        if self.seen is None:
+            return False
+        if self.declared is not None:
+            return self.seen >= self.declared
+        return self.before is not None and self.seen >= max(self.before, self.expected or 0)
 
     @property
     def nameless(self) -> bool:
@@ -34,7 +43,7 @@ class Stock:
         """
         if self.named:
             return self.named > max(self.lacking, self._short)
-        return self._short > 0
+        return self._short > 0 and not self._shared
 
     @property
     def numbers(self) -> str:
@@ -50,6 +59,13 @@ class Stock:
         return f"{self.seen} of the {total} {_PLURAL[kind]} of {node} are seen"
 
     @property
+    def _shared(self) -> bool:
+        """The node's own word is a multiple of what is seen: it may count the shares of each device (time-slicing)."""
+        if self.declared is not None or self.expected is None or not self.seen:
+            return False
+        return self.expected % self.seen == 0
+
+    @property
     def _short(self) -> int:
         # A node that shows nothing is blind; that is another matter, and another policy's.
         return max(0, self.expected - self.seen) if self.expected is not None and self.seen else 0
@@ -59,10 +75,18 @@ class Stock:
         return self.expected if self.expected is not None else None if self.seen is None else self.seen + self.lacking
 
 
-def stock(node: Node, kind: DeviceKind, pool: Pool | None, seen: int | None, lacking: int, named: int) -> Stock:
+def stock(
+    node: Node,
+    kind: DeviceKind,
+    pool: Pool | None,
+    seen: int | None,
+    lacking: int,
+    named: int,
+    before: int | None = None,
+) -> Stock:
     """What a node should have: what its pool declares; of GPUs, failing that, what the node does.
 
-    The node's own word may shrink with the loss, so that only the pool's clears anything.
+    The node's own word may shrink with the loss, so that it alone clears nothing.
     """
     of_pool = pool.expected if pool is not None else None
     declared = None
@@ -71,7 +95,7 @@ def stock(node: Node, kind: DeviceKind, pool: Pool | None, seen: int | None, lac
     elif of_pool is not None and kind is DeviceKind.IB_PORT:
         declared = of_pool.ib_ports
     own = node.gpus if kind is DeviceKind.GPU else None
-    return Stock(seen, declared, declared if declared is not None else own, lacking, named)
+    return Stock(seen, declared, declared if declared is not None else own, lacking, named, before)
 
 
 def silent(nodes: Mapping[str, Node], seen: Mapping[str, int]) -> Iterator[Node]:

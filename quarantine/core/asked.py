@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
-from quarantine.core.escalation import too_few
-from quarantine.core.model import Mode, Severity
-from quarantine.core.obstacles import takes_out
+from quarantine.core.model import Mode, Severity, Verdict
+from quarantine.core.obstacles import Claim, Common, common_causes_of, hindrance, takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.triage import MARKING
 
@@ -118,10 +118,13 @@ def _actor(request: Request) -> str:
 
 def swaps(draft: Draft) -> None:
     """What follows a quarantine: the ticket, then the message that asks for the swap. Each once per case."""
-    for case in draft.open_cases():
-        if case.phase is not Phase.QUARANTINED or draft.snapshot.mode is Mode.OBSERVE:
-            continue
-        ticket, notify = _wanted(draft, case)
+    if draft.snapshot.mode is Mode.OBSERVE:
+        return
+    cases = [case for case in draft.open_cases() if case.phase is Phase.QUARANTINED]
+    asking = {case.id: _asking(draft, case) for case in cases}
+    common = common_causes_of(draft, (claim for claims in asking.values() for claim in claims))
+    for case in cases:
+        ticket, notify = _wanted(draft, case, asking[case.id], common)
         if ticket and Effect.TICKET not in case.effects:
             reason = f"{case.node} is to be reported to its provider"
             draft.emit(draft.about_case(Kind.DECIDED, Action.TICKET, case, reason, effects=(Effect.TICKET,)))
@@ -136,16 +139,27 @@ def enforcing(case: Case, rules: Rules) -> list[LoadedPolicy]:
     return [policy for policy in found if policy is not None and takes_out(policy)]
 
 
-def _wanted(draft: Draft, case: Case) -> tuple[bool, bool]:
+def _asking(draft: Draft, case: Case) -> list[Claim]:
+    """The findings by which something would be asked for that was not asked for yet."""
+    found = []
+    for finding in case.findings:
+        policy = draft.rules.policy(finding.policy)
+        # What joined a machine that was out already, and is good again, was never acted on.
+        passing = finding.verdict is Verdict.GOOD and finding.since > case.phase_since
+        if policy is None or passing or case.by_person:
+            continue
+        response = policy.spec.response
+        ticket = response.ticket != "none" and Effect.TICKET not in case.effects
+        if ticket or (response.notify and Effect.NOTIFY not in case.effects):
+            at = max(finding.since, case.phase_since)
+            found.append(Claim(policy, case.node, case.machine, finding.device, finding.since, at))
+    return found
+
+
+def _wanted(draft: Draft, case: Case, asking: list[Claim], common: Mapping[str, Common]) -> tuple[bool, bool]:
     if case.by_person:
         return True, True
-    # A policy that observes, only tells or waits for more findings asks for nothing yet; an adopted mark without a
-    # finding is no evidence for anybody.
-    found = [
-        policy
-        for finding in case.findings
-        if (policy := draft.rules.policy(finding.policy)) is not None
-        and takes_out(policy)
-        and too_few(draft.state, policy, case.node, case.machine, finding.since) is None
-    ]
+    # What would not take a machine out by itself asks for nothing: a policy that observes or only tells, too few
+    # findings, what may be a group's doing or was. An adopted mark without a finding is no evidence for anybody.
+    found = [c.policy for c in asking if hindrance(draft, c, common.get(c.policy.name)) is None]
     return any(p.spec.response.ticket != "none" for p in found), any(p.spec.response.notify for p in found)

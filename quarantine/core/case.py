@@ -109,6 +109,22 @@ class Finding:
     verdict: Verdict
     evidence: Evidence
     earlier: tuple[datetime, ...] = ()  # when it began before, each time ended by a recovery; of the last 28 days
+    ended: tuple[datetime, ...] = ()  # when those were good again, and this one if it is: the latest last
+    shared: tuple[datetime, ...] = ()  # of the beginnings: those held since machines that share something failed
+
+    @property
+    def spells(self) -> tuple[tuple[datetime, datetime | None], ...]:
+        """Every time that it began, with when it was good again; None where it is not yet.
+
+        An older record does not say when; there it is taken to have been good again at once.
+        """
+        if not self.earlier and self.verdict is not Verdict.GOOD:
+            return ((self.since, None),)
+        over = (*self.earlier, self.since) if self.verdict is Verdict.GOOD else self.earlier
+        untold = len(over) - len(self.ended)
+        ends = (*over[: max(0, untold)], *self.ended[max(0, -untold) :])
+        closed = tuple(zip(over, ends, strict=True))
+        return closed if self.verdict is Verdict.GOOD else (*closed, (self.since, None))
 
     @property
     def key(self) -> tuple[str, Device]:

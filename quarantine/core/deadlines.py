@@ -20,6 +20,8 @@ def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
     """
     spans = waits(rules)
     found = {begun + span for begun in _begun(state) for span in spans}
+    lasts = {p.spec.correlation.within for p in rules.policies if p.spec.correlation is not None}
+    found.update(left + span for left in _left(state) for span in lasts)
     return frozenset(found | {dismissal.until for dismissal in state.dismissals})
 
 
@@ -49,3 +51,12 @@ def _begun(state: State) -> Iterator[datetime]:
         yield hold.since
     for at, _ in state.quarantined_at:
         yield at
+
+
+def _left(state: State) -> Iterator[datetime]:
+    """When a machine ceased to be bad: it counts among those of its group for a while."""
+    for case in state.cases.values():
+        if not case.open:
+            yield case.phase_since
+        for finding in case.findings:
+            yield from finding.ended[-1:]

@@ -17,7 +17,6 @@ from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
 
-
 QUIET = timedelta(minutes=10)  # what is held is forgotten no sooner: a finding may come and go with every cycle
 
 

@@ -4,54 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
-from quarantine.core import absence
+from quarantine.core import absence, grace
 from quarantine.core.case import Evidence
 from quarantine.core.fleet import Pool
 from quarantine.core.identity import Directory, Unmatched, device_of
+from quarantine.core.judgement import Found, Judgement, Offence, Stray
 from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.readings import Reading, readings_of, uptime_readings
+from quarantine.core.readings import Reading, readings_of
 from quarantine.core.trigger import Form, threshold_text
 
-Found = tuple[str, Device]  # node name, device
-
-
-@dataclass(frozen=True, slots=True)
-class Offence:
-    """One device that a policy finds bad, on a node of this cluster."""
-
-    policy: LoadedPolicy
-    node: Node
-    device: Device
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """Something bad that belongs to no node here."""
-
-    policy: LoadedPolicy
-    said: str  # what the labels say of the node
-    why: Unmatched
-    device: Device
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What one policy says of the fleet in this cycle."""
-
-    policy: LoadedPolicy
-    bad: tuple[Offence, ...]
-    strays: tuple[Stray, ...]
-    good: Mapping[Found, Evidence]  # by (node name, device); never one that is also bad
-    contradictory: tuple[Offence, ...]  # bad and good at once: bad, and reported
-    failed: Failed | None  # not everything was answered that a verdict needs: everything not bad is unknown
-    covered: int | None  # devices seen on this cluster's nodes; None: not known
-    crowded: tuple[str, ...] = ()  # nodes with more GPUs than they have: another cluster's are among them
-    in_grace: tuple[Offence, ...] = ()  # on nodes that have booted too lately for it to count
+__all__ = ["Judgement", "Offence", "Stray", "judge", "selects"]
 
 
 def judge(
@@ -63,8 +27,9 @@ def judge(
 ) -> Judgement:
     """The verdicts of one policy. A failed answer of one source leaves the others' findings standing.
 
-    Two things must be known in full, or nothing is found: how long the nodes have been up, where the policy grants a
-    grace after boot (`uptime`: the snapshot's), and what is seen, where it judges absence.
+    Two things must be known, or nothing is found: how long the nodes have been up, where the policy grants a grace
+    after boot (`uptime`: the snapshot's; a node that it does not tell of may have booted just now), and what is seen,
+    where it judges absence.
     """
     look = _Look(policy, answers, rules, directory, {r.key: r for r in readings_of(policy, rules)})
     seen = look.covered()
@@ -75,20 +40,20 @@ def judge(
         bad, failed = {}, failed or unknown
     elif absent:
         bad = look.absences(bad, seen or {})
-    young, not_told = _young(policy, rules, directory, uptime or {})
+    counts, in_grace, not_told = grace.divided(policy, bad.values(), rules, directory, uptime or {})
     if not_told is not None:
         bad, failed = {}, failed or not_told
     good = look.good()
     return Judgement(
         policy=policy,
-        bad=tuple(offence for offence in bad.values() if offence.node.name not in young),
+        bad=counts,
         strays=tuple(strays.values()),
         good={key: evidence for key, evidence in good.items() if key not in bad},
         contradictory=tuple(bad[key] for key in good if key in bad),
         failed=failed,
         covered=None if seen is None else look.reach(seen),
         crowded=_crowded(look.kind, seen or {}, directory),
-        in_grace=tuple(offence for offence in bad.values() if offence.node.name in young),
+        in_grace=in_grace,
     )
 
 
@@ -185,7 +150,8 @@ class _Look:
 
     def _missing(self, node: Node, named: Sequence[Offence], seen: int | None) -> Iterator[Offence]:
         lacking = int(max((offence.evidence.value or 0 for offence in named), default=0))
-        stock = absence.stock(node, self.kind, self._pool(node), seen, lacking, len(named))
+        before = self._before(node, named)
+        stock = absence.stock(node, self.kind, self._pool(node), seen, lacking, len(named), before)
         if stock.complete:
             return
         if stock.nameless:
@@ -195,6 +161,25 @@ class _Look:
         for offence in named:
             threshold = offence.evidence.threshold + stock.numbers
             yield replace(offence, evidence=replace(offence.evidence, value=None, threshold=threshold))
+
+    def _before(self, node: Node, named: Sequence[Offence]) -> int | None:
+        """As many as the readings that miss some ever saw of a node; None where one does not say what it sees now."""
+        lacks: dict[str, int] = {}
+        for offence in named:
+            key, lack = offence.evidence.source, int(offence.evidence.value or 0)
+            lacks[key] = max(lack, lacks.get(key, 0))
+        now = self._seen_by(node) if lacks else {}
+        if not lacks or not lacks.keys() <= now.keys():
+            return None
+        return max(now[key] + lack for key, lack in lacks.items())
+
+    def _seen_by(self, node: Node) -> dict[str, int]:
+        """How many devices of a node each reading sees."""
+        found: dict[str, int] = {}
+        for reading, sample in self._samples(self.answers.coverage):
+            if self.directory.node(reading.source.node, sample.labels) == node:
+                found[reading.key] = max(found.get(reading.key, 0), int(sample.value))
+        return found
 
     def _blind(self, node: Node, seen: Mapping[str, int]) -> Offence:
         others = sum(1 for count in seen.values() if count)
@@ -266,25 +251,6 @@ class _Look:
 
 
 _NODE = Device(DeviceKind.NODE, "")
-
-
-def _young(
-    policy: LoadedPolicy, rules: Rules, directory: Directory, uptime: Mapping[str, Answer]
-) -> tuple[frozenset[str], Failed | None]:
-    """The nodes that booted within the policy's grace, or why they cannot be told. One without a sample is old."""
-    grace: timedelta | None = policy.spec.grace.boot
-    if grace is None:
-        return frozenset(), None
-    young = set()
-    for reading in uptime_readings(rules):
-        answer = uptime.get(reading.key)
-        if isinstance(answer, Failed):
-            return frozenset(), answer
-        for sample in answer.samples if answer is not None else ():
-            node = directory.node(reading.source.node, sample.labels)
-            if isinstance(node, Node) and sample.value < grace.total_seconds():
-                young.add(node.name)
-    return frozenset(young), None
 
 
 def _crowded(kind: DeviceKind, seen: Mapping[str, int], directory: Directory) -> tuple[str, ...]:

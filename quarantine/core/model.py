@@ -111,7 +111,7 @@ class Node:
     unschedulable: bool
     ready: bool | None  # None: the Ready condition is Unknown or missing
     addresses: tuple[str, ...] = ()
-    gpus: int | None = None  # capacity, as the device plugin tells; None: it does not (none, MIG)
+    gpus: int | None = None  # whole ones, by the node's own word (`core.capacity`); None: it cannot be told
 
 
 # --- Prometheus -------------------------------------------------------------------------------------------------------

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from quarantine.core import budget
-from quarantine.core.case import HeldBy
-from quarantine.core.correlate import Groups, Onsets
+from quarantine.core.case import Case, HeldBy, Phase
+from quarantine.core.correlate import Groups, Incidents, Onset
 from quarantine.core.decision import Dismissal
-from quarantine.core.draft import Draft
+from quarantine.core.draft import NODE, Draft
 from quarantine.core.escalation import too_few
+from quarantine.core.history import History, Spell, histories
 from quarantine.core.judge import Judgement, Offence, selects
 from quarantine.core.marks import same_hardware
-from quarantine.core.model import Mode, Node, Verdict
+from quarantine.core.model import Device, Machine, Mode, Node, Verdict
 from quarantine.core.policy import LoadedPolicy
-from quarantine.core.response import Correlation
 from quarantine.core.units import format_duration
 
 
@@ -30,49 +30,83 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What a policy with a correlation finds bad in the whole fleet: who shares what, and since when each is bad."""
+    """What one policy found in the whole fleet, now and before: who fails together, and how often each did."""
 
-    groups: Groups
-    onsets: Onsets
+    history: History
+    incidents: Incidents | None  # None: no correlation, or too few machines for any
+
+    def excused(self, spell: Spell) -> bool:
+        """Whether it was a group's doing, which is none of the machine's own findings."""
+        return spell.shared or (self.incidents is not None and bool(self.incidents.of(spell.case.node, spell.began)))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One finding, as it is held against a machine."""
+
+    policy: LoadedPolicy
+    node: str
+    machine: Machine
+    device: Device
+    since: datetime
+    at: datetime  # when it is acted on: a group that is let off later was still the suspect then
 
 
 def common_causes(draft: Draft, judgements: Iterable[Judgement]) -> dict[str, Common]:
-    """By policy name; only of those for which so many machines are bad that a group can be."""
-    found = {}
-    for judgement in judgements:
-        rule = judgement.policy.spec.correlation
-        if rule is not None and len(onsets := _onsets(draft, judgement)) >= rule.machines:
-            found[judgement.policy.name] = Common(_groups(draft, judgement.policy, rule), Onsets.of(onsets))
-    return found
+    """By policy name; of those that find something bad now, or found what stands on such a machine still."""
+    bad = {j.policy.name: j.bad for j in judgements if j.bad}
+    names = {offence.node.name: None for offences in bad.values() for offence in offences}
+    cases = [case for name in names if (case := draft.open_case(name)) is not None and case.phase is Phase.SUSPECTED]
+    standing = {f.policy: None for case in cases for f in case.findings if f.verdict is Verdict.BAD}
+    policies = [p for name in {**dict.fromkeys(bad), **standing} if (p := draft.rules.policy(name)) is not None]
+    return _commons(draft, policies, names, bad)
+
+
+def common_causes_of(draft: Draft, claims: Iterable[Claim]) -> dict[str, Common]:
+    """The same, once everything that is found in this cycle stands in the cases."""
+    asked = list(claims)
+    return _commons(draft, list({c.policy.name: c.policy for c in asked}.values()), {c.node for c in asked}, {})
 
 
 def obstacle(draft: Draft, offence: Offence, common: Common | None) -> Obstacle | None:
     """What stands in the way of this finding, whatever else is found on its machine; None where nothing does."""
-    return _own_word(draft, offence) or _common_cause(draft, offence, common)
+    node, since = offence.node, began(draft, offence)
+    return hindrance(draft, Claim(offence.policy, node.name, node.machine, offence.device, since, draft.now), common)
 
 
-def _own_word(draft: Draft, offence: Offence) -> Obstacle | None:
-    policy, node = offence.policy, offence.node
+def hindrance(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | None:
+    """The same of a finding that stands in a case, say."""
+    policy = claim.policy
     if draft.snapshot.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, "the installation only observes")
     if policy.spec.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, f"policy {policy.name} only observes")
     if not policy.spec.response.taint:
         return Obstacle(HeldBy.TELLS_ONLY, f"policy {policy.name} takes no machine out")
-    few = too_few(draft.state, policy, node.name, node.machine, began(draft, offence))
+    return _common_cause(claim, common) or _too_few(claim, common) or _settling(draft, claim)
+
+
+def _common_cause(claim: Claim, common: Common | None) -> Obstacle | None:
+    """Asked before it is counted: what a group fails in together is none of the machine's own findings."""
+    if common is None or common.incidents is None:
+        return None
+    suspect = common.incidents.suspect(claim.node, claim.since, claim.at)
+    return None if suspect is None else Obstacle(HeldBy.CORRELATED, str(suspect))
+
+
+def _too_few(claim: Claim, common: Common | None) -> Obstacle | None:
+    if common is None or claim.policy.spec.escalation is None:
+        return None
+    spells = common.history.get(claim.node, ())
+    few = too_few(spells, claim.policy, claim.machine, claim.device, claim.since, common.excused)
     return None if few is None else Obstacle(HeldBy.ESCALATION, few)
 
 
-def _common_cause(draft: Draft, offence: Offence, common: Common | None) -> Obstacle | None:
-    rule, since = offence.policy.spec.correlation, began(draft, offence)
-    if rule is None:
+def _settling(draft: Draft, claim: Claim) -> Obstacle | None:
+    rule = claim.policy.spec.correlation
+    if rule is None or rule.settle is None or draft.now >= claim.since + rule.settle:
         return None
-    suspect = common.groups.suspect(offence.node.name, since, common.onsets, rule) if common is not None else None
-    if suspect is not None:
-        return Obstacle(HeldBy.CORRELATED, str(suspect))
-    if rule.settle is not None and draft.now < since + rule.settle:
-        return Obstacle(HeldBy.SETTLING, f"others may join it within {format_duration(rule.settle)}")
-    return None
+    return Obstacle(HeldBy.SETTLING, f"others may join it within {format_duration(rule.settle)}")
 
 
 def takes_out(policy: LoadedPolicy) -> bool:
@@ -106,29 +140,66 @@ def barred(draft: Draft, node: Node) -> HeldBy | None:
     return HeldBy.NOT_IN_POOL if budget.pool_of(node, draft.rules) is None else None
 
 
-def _groups(draft: Draft, policy: LoadedPolicy, rule: Correlation) -> Groups:
-    looked_after = (
+def _commons(
+    draft: Draft, policies: Sequence[LoadedPolicy], nodes: Container[str], bad: Mapping[str, Sequence[Offence]]
+) -> dict[str, Common]:
+    """`nodes`: those that are asked about. Who fails together is sought in the whole fleet."""
+    related = [policy for policy in policies if policy.spec.correlation is not None]
+    alone = [p for p in policies if p.spec.correlation is None and p.spec.escalation is not None]
+    known = {
+        **histories(draft.state, [policy.name for policy in related]),
+        **histories(draft.state, [policy.name for policy in alone], nodes),
+    }
+    found = {}
+    for policy in (*related, *alone):
+        history = known[policy.name]
+        found[policy.name] = Common(history, _incidents(draft, policy, history, bad.get(policy.name, ())))
+    return found
+
+
+def _incidents(draft: Draft, policy: LoadedPolicy, history: History, bad: Sequence[Offence]) -> Incidents | None:
+    rule = policy.spec.correlation
+    if rule is None:
+        return None
+    onsets = {name: list(_onsets_of(draft, name, spells)) for name, spells in history.items()}
+    for onset in _new_onsets(draft, bad):
+        onsets.setdefault(onset.node, []).append(onset)
+    if len(onsets) < min(2, rule.machines):
+        return None
+    looked_after = [
         node
         for node in draft.nodes.values()
         if selects(policy.spec.node_selector, node) and budget.pool_of(node, draft.rules) is not None
-    )
-    return Groups.of(looked_after, rule, draft.rules.fleet.topology)
+    ]
+    return Incidents(onsets, Groups.of(looked_after, rule, draft.rules.fleet.topology), rule, draft.now)
 
 
-def _onsets(draft: Draft, judgement: Judgement) -> dict[str, set[datetime]]:
-    """When each machine's findings began: those of its case that stand, and those that are about to be.
+def _onsets_of(draft: Draft, node: str, spells: Iterable[Spell]) -> Iterator[Onset]:
+    """What stands, and what is over: a machine that left its group keeps no other from being part of it."""
+    worked_on = _worked_on(draft, node)
+    for spell in spells:
+        left = spell.left
+        if left is None and worked_on is not None:
+            left = max(spell.began, worked_on)
+        yield Onset(node, spell.began, left, spell.shared)
 
-    One that was marked and is idle since is no more in the answer, nor is one whose events were a while ago: what has
-    not recovered counts. Where no case is opened (opted out, left alone by a person), the time would not be known.
-    """
-    found: dict[str, set[datetime]] = {}
-    for case in draft.open_cases():
-        for finding in case.findings:
-            if finding.policy == judgement.policy.name and finding.verdict is Verdict.BAD:
-                found.setdefault(case.node, set()).add(finding.since)
-    for offence in judgement.bad:
-        node = offence.node
-        opens = barred(draft, node) is None and dismissal(draft, offence) is None
-        if draft.open_case(node.name) is not None or opens:
-            found.setdefault(node.name, set()).add(began(draft, offence))
-    return {name: times for name, times in found.items() if name not in draft.maintained}
+
+def _worked_on(draft: Draft, node: str) -> datetime | None:
+    """Since when planned work keeps a machine that is found bad from being judged."""
+    hold = draft.state.holds.get(f"{NODE}{node}") if node in draft.maintained else None
+    return hold.since if hold is not None and hold.held_by is HeldBy.MAINTENANCE else None
+
+
+def _new_onsets(draft: Draft, bad: Sequence[Offence]) -> Iterator[Onset]:
+    """What is about to stand. Where no case is opened (opted out, left alone by a person), it will not be known."""
+    for offence in bad:
+        node, case = offence.node, draft.open_case(offence.node.name)
+        if node.name in draft.maintained or (case is not None and _stands(case, offence)):
+            continue
+        if case is not None or (barred(draft, node) is None and dismissal(draft, offence) is None):
+            yield Onset(node.name, draft.now)
+
+
+def _stands(case: Case, offence: Offence) -> bool:
+    key = (offence.policy.name, offence.device)
+    return any(f.key == key and f.verdict is Verdict.BAD for f in case.findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quarantine.core import asked, recovery, strays, triage, upkeep
+from quarantine.core import asked, fitness, recovery, strays, triage, upkeep
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Hold, Kind
 from quarantine.core.draft import JUDGE, Draft
@@ -27,7 +27,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     asked.requests(draft)
     upkeep.cases(draft)
     upkeep.marks(draft)
-    fit = triage.policies_fit(draft, judgements)
+    fit = fitness.policies_fit(draft, judgements)
     for judgement in fit:
         strays.strays(draft, judgement)
     asked.waiting(draft)

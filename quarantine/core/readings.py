@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.signal import SignalSpec, Source
+from quarantine.core.trigger import Form
 
 NODE_PART = "quarantine_node"  # the label that a query gives the part of a node's label which is its name
 
@@ -100,3 +101,11 @@ def uptime_readings(rules: Rules) -> tuple[Reading, ...]:
     """The readings of the fleet's uptime signal; none where it names none."""
     signal = rules.signals.get(rules.fleet.uptime) if rules.fleet.uptime is not None else None
     return readings(signal, rules.fleet.matchers) if signal is not None else ()
+
+
+def needs_uptime(policy: LoadedPolicy, *, found: bool) -> bool:
+    """Whether a policy cannot be judged without the nodes' uptime, where its trigger's answers name something or not.
+
+    What is absent may be found by counting, without any answer that names it.
+    """
+    return policy.spec.grace.boot is not None and (found or policy.spec.trigger.form is Form.ABSENT)

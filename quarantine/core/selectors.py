@@ -41,10 +41,8 @@ def narrowed(group: Iterable[str], devices: Sequence[Labels] | None) -> Narrow:
     """Matchers that let these devices through. Others may pass too (labels are matched one by one): harmless."""
     if devices is None:
         return None
-    found = []
-    for label in (name for name in group if any(name in device for device in devices)):
-        found.append(_one_of_values(label, sorted({d.get(label, "") for d in devices})))
-    return tuple(found)
+    labels = (name for name in group if any(name in device for device in devices))
+    return tuple(_one_of_values(label, sorted({d.get(label, "") for d in devices})) for label in labels)
 
 
 def _one_of_values(label: str, values: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ class Snapshot:
     state: State
     requests: tuple[Request, ...] = ()
     pending: tuple[PendingEffect, ...] = ()
-    # How long the nodes that booted lately have been up, in seconds: the answers of the fleet's uptime signal, by
-    # reading key. Empty where no policy grants a grace after boot, or the fleet has no such signal.
+    # How long the nodes have been up, in seconds, at most the longest grace after boot: the answers of the fleet's
+    # uptime signal, by reading key. Empty where nothing was found by a policy that grants such a grace.
     uptime: Mapping[str, Answer] = field(default_factory=dict)
 
 

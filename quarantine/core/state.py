@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Evidence, Finding
+from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy
 from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
 from quarantine.core.lifecycle import check_transition
 from quarantine.core.model import Device, Severity, Verdict
@@ -126,34 +126,70 @@ def _with_finding(case: Case, decision: Decision) -> Case:
     if decision.policy is None or decision.device is None or decision.evidence is None:
         return case
     if decision.action is Action.RECOVER:
-        found = tuple(replace(f, verdict=Verdict.GOOD) if f.key == _key(decision) else f for f in case.findings)
+        found = tuple(_recovered(f, decision.at) if f.key == _key(decision) else f for f in case.findings)
         return replace(case, findings=found)
     if decision.action not in (Action.QUARANTINE, Action.JOIN):
         return case
     same = next((f for f in case.findings if f.key == _key(decision)), None)
-    if same is not None and same.verdict is Verdict.BAD:
+    if same is None or same.verdict is not Verdict.BAD:
+        others = tuple(f for f in case.findings if f.key != _key(decision))
+        case = replace(case, findings=(*others, _finding(decision, same)))
+    return _with_cause(case, decision)
+
+
+def _recovered(finding: Finding, at: datetime) -> Finding:
+    if finding.verdict is Verdict.GOOD:
+        return finding
+    return replace(finding, verdict=Verdict.GOOD, ended=(*finding.ended, at))
+
+
+def _with_cause(case: Case, decision: Decision) -> Case:
+    """Whether what stands of this policy is held against the machine, or against what it shares with others."""
+    standing = [f for f in case.findings if f.policy == decision.policy and f.verdict is Verdict.BAD]
+    about = next((f for f in standing if f.key == _key(decision)), None)
+    if about is None:
         return case
-    others = tuple(f for f in case.findings if f.key != _key(decision))
-    new = _finding(decision, decision.policy, decision.device, decision.evidence, _earlier(same, decision.at))
-    return replace(case, findings=(*others, new))
+    if decision.action is Action.JOIN:
+        shared, meant = any(f.since in f.shared for f in standing), [about]
+    else:
+        shared = decision.held_by is HeldBy.CORRELATED
+        meant = [f for f in standing if not shared or f.since >= about.since]
+    found = tuple(_attributed(f, shared=shared) if f in meant else f for f in case.findings)
+    return replace(case, findings=found)
 
 
-def _earlier(before: Finding | None, now: datetime) -> tuple[datetime, ...]:
-    """When a finding that recovered and is back began before; as far as an escalation can look back."""
-    if before is None or before.verdict is not Verdict.GOOD:
-        return ()
-    return tuple(at for at in (*before.earlier, before.since) if at > now - FINDING_MEMORY)[-MOST_EARLIER:]
+def _attributed(finding: Finding, *, shared: bool) -> Finding:
+    others = tuple(at for at in finding.shared if at != finding.since)
+    return replace(finding, shared=(*others, finding.since) if shared else others)
 
 
 def _key(decision: Decision) -> tuple[str | None, Device | None]:
     return (decision.policy, decision.device)
 
 
-def _finding(
-    decision: Decision, policy: str, device: Device, evidence: Evidence, earlier: tuple[datetime, ...]
-) -> Finding:
-    severity = decision.severity or Severity.WARNING
-    return Finding(policy, device, severity, decision.at, decision.verdict or Verdict.UNKNOWN, evidence, earlier)
+def _finding(decision: Decision, before: Finding | None) -> Finding:
+    """`before`: the same finding, which recovered: it is back, and remembers as far as an escalation can look back."""
+    assert decision.policy is not None  # noqa: S101
+    assert decision.device is not None  # noqa: S101
+    assert decision.evidence is not None  # noqa: S101
+    new = Finding(
+        policy=decision.policy,
+        device=decision.device,
+        severity=decision.severity or Severity.WARNING,
+        since=decision.at,
+        verdict=decision.verdict or Verdict.UNKNOWN,
+        evidence=decision.evidence,
+    )
+    if before is None or before.verdict is not Verdict.GOOD:
+        return new
+    known = [s for s in before.spells if s[0] > decision.at - FINDING_MEMORY][-MOST_EARLIER:]
+    earlier = tuple(began for began, _ in known)
+    return replace(
+        new,
+        earlier=earlier,
+        ended=tuple(ended for _, ended in known if ended is not None),
+        shared=tuple(at for at in before.shared if at in earlier),
+    )
 
 
 def _with_effects(case: Case, decision: Decision) -> Case:

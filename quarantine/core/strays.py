@@ -14,23 +14,25 @@ STRAYS_NAMED = 20  # beyond these, one hold speaks for all: a broken mapping wou
 
 def strays(draft: Draft, judgement: Judgement) -> None:
     """What is bad somewhere that is no node here is shown and never acted on."""
-    prefix = f"{STRAY}{judgement.policy.name}/"
-    keys = set()
-    # In an order of our own: Prometheus promises none, and the cut must fall alike in every cycle.
-    found = sorted(judgement.strays, key=lambda stray: (stray.said, stray.device))
-    for stray in found[:STRAYS_NAMED]:
-        key = f"{prefix}{stray.said}/{stray.device.name}"
-        keys.add(key)
-        draft.hold(_stray(draft, stray, key))
-    if len(judgement.strays) > STRAYS_NAMED:
-        keys.add(f"{prefix}*")
-        more = len(judgement.strays) - STRAYS_NAMED
-        reason = f"{more} more devices that policy {judgement.policy.name} finds bad name no node of this cluster"
-        held = {"held_by": HeldBy.NO_SUCH_NODE, "hold_key": f"{prefix}*", "verdict": Verdict.UNKNOWN}
-        draft.hold(draft.decision(Kind.HELD, Action.QUARANTINE, reason, **held, **policy_fields(judgement.policy)))
-    if judgement.failed is None:
-        for key in [k for k in draft.state.holds if k.startswith(prefix) and k not in keys]:
-            draft.lift(key, f"policy {judgement.policy.name} no longer finds it bad")
+    policy = judgement.policy
+    prefix = f"{STRAY}{policy.name}/"
+    rest = f"{prefix}*"
+    found = {f"{prefix}{stray.said}/{stray.device.name}": stray for stray in judgement.strays}
+    for key in [k for k in draft.state.holds if k.startswith(prefix) and k != rest and k not in found]:
+        draft.fade(key, f"policy {policy.name} no longer finds it bad")
+    # In an order of our own: Prometheus promises none. Those that are named stay so: else one that comes and goes
+    # would move the cut with every cycle.
+    standing = {key for key in draft.state.holds if key.startswith(prefix) and key != rest}
+    room = max(0, STRAYS_NAMED - len(standing))
+    named = sorted(found.keys() & standing) + sorted(found.keys() - standing)[:room]
+    for key in named:
+        draft.hold(_stray(draft, found[key], key))
+    if more := len(found) - len(named):
+        reason = f"{more} more devices that policy {policy.name} finds bad name no node of this cluster"
+        held = {"held_by": HeldBy.NO_SUCH_NODE, "hold_key": rest, "verdict": Verdict.UNKNOWN}
+        draft.hold(draft.decision(Kind.HELD, Action.QUARANTINE, reason, **held, **policy_fields(policy)))
+    elif rest in draft.state.holds:
+        draft.fade(rest, f"policy {policy.name} no longer finds more of them")
 
 
 def _stray(draft: Draft, stray: Stray, key: str) -> Decision:

@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quarantine.core import budget
-from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
+from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Dismissal, Kind
-from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, judge_key, policy_fields
+from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, policy_fields
 from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, Offence
+from quarantine.core.marks import same_hardware
 from quarantine.core.model import Node, Verdict
-from quarantine.core.obstacles import Obstacle, barred, common_causes, dismissal, obstacle, takes_out
-from quarantine.core.reasons import in_words, saw
+from quarantine.core.obstacles import Common, Obstacle, barred, common_causes, dismissal, obstacle, takes_out
+from quarantine.core.reasons import saw
 
 MARKING = (Effect.MARK, Effect.EVENT)
-
-
-def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Those whose findings may be acted on. A policy that is blind, or finds too much, is held itself (invariant 6)."""
-    fit = []
-    for judgement in judgements:
-        held_by, reason, evidence = _unfit(judgement)
-        policy, key = judgement.policy, judge_key(judgement.policy)
-        if held_by is None:
-            draft.lift(key, f"policy {policy.name} can be judged again")
-            fit.append(judgement)
-            continue
-        draft.hold(
-            draft.decision(
-                Kind.HELD,
-                Action.JUDGE,
-                f"policy {policy.name} is held: {reason}",
-                verdict=Verdict.UNKNOWN,
-                held_by=held_by,
-                hold_key=key,
-                evidence=evidence,
-                severity=policy.spec.severity,
-                **policy_fields(policy),
-            )
-        )
-        if held_by is HeldBy.NO_ANSWER and judgement.covered and budget.tripped(judgement) is None:
-            fit.append(judgement)  # what another source did find bad is bad; the rest is unknown
-    return fit
-
-
-def _unfit(judgement: Judgement) -> tuple[HeldBy | None, str, Evidence | None]:
-    if judgement.failed is not None:
-        return HeldBy.NO_ANSWER, judgement.failed.detail, None
-    if judgement.covered is None:
-        return HeldBy.NO_COVERAGE, "how many devices it can see is not known, so its breaker cannot be judged", None
-    if judgement.covered == 0:
-        return HeldBy.NO_COVERAGE, "no fresh series of a known node matches its signal, so it sees nothing at all", None
-    if judgement.crowded:
-        names = in_words(list(judgement.crowded))
-        why = f"more GPUs are seen of {names} than it has, so another cluster's may be among them: set matchers"
-        return HeldBy.CROWDED, f"{why} in the fleet file", None
-    reason = budget.tripped(judgement)
-    if reason is not None:
-        first = judgement.bad[0].evidence
-        return HeldBy.BREAKER, reason, replace(first, offenders=len(judgement.bad))
-    return None, "", None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +27,18 @@ class _Found:
     bad: tuple[tuple[Offence, Obstacle | None], ...]  # each with what stands in its way
     dismissed: tuple[tuple[Offence, Dismissal], ...]
     in_grace: tuple[Offence, ...]
+    standing: tuple[tuple[Offence, Obstacle | None], ...] = ()  # of its case, and not found bad in this cycle
 
     @property
     def lead(self) -> tuple[Offence, Obstacle | None]:
         """The strongest that nothing stands in the way of; if there is none, the strongest."""
-        return next((pair for pair in self.bad if pair[1] is None), self.bad[0])
+        return min(self.bad, key=_rank)
+
+    @property
+    def absent_lead(self) -> tuple[Offence, Obstacle | None] | None:
+        """What stands in its case and is not found now, where that goes before all that is."""
+        first = min((*self.bad, *self.standing), key=_rank)
+        return first if first in self.standing else None
 
     @property
     def all(self) -> tuple[Offence, ...]:
@@ -92,18 +54,32 @@ class _Found:
         return (0 if obstacle is None else 1, *_strength(lead))
 
 
-def offences(draft: Draft, fit: Sequence[Judgement], *, complete: bool) -> None:
-    """All findings of one machine together: the strongest decides, the others join its case.
-
-    `complete`: every policy was answered and fit, so that a node without any offence has none.
-    """
+def offences(draft: Draft, fit: Sequence[Judgement]) -> None:
+    """All findings of one machine together: the strongest decides, the others join its case."""
     found = _by_machine(draft, fit)
     for machine in sorted(found, key=lambda machine: machine.order):
         _machine(draft, machine)
-    if complete:
-        known = {machine.node.name for machine in found}
-        for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in known]:
-            draft.lift(key, f"nothing is found bad on {key.removeprefix(NODE)} any more")
+    known = {machine.node.name for machine in found}
+    for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in known]:
+        node = draft.nodes.get(key.removeprefix(NODE))
+        if node is not None and not _stands_still(draft, node):
+            draft.lift(key, f"{node.name} may be acted on again")
+        elif node is not None:
+            draft.fade(key, f"nothing is found bad on {node.name} any more")
+
+
+def _stands_still(draft: Draft, node: Node) -> bool:
+    """Whether the cause of a node's hold is still there, whatever is found on it now."""
+    match draft.state.holds[_node_key(node)].held_by:
+        case HeldBy.IGNORED | HeldBy.NOT_IN_POOL as bar:
+            return barred(draft, node) is bar
+        case HeldBy.MAINTENANCE:
+            return node.name in draft.maintained
+        case HeldBy.DISMISSED:
+            words = (word for word in draft.state.dismissals if word.until > draft.now)
+            return any(word.node == node.name and same_hardware(node, word.machine) for word in words)
+        case _:
+            return True
 
 
 def _by_machine(draft: Draft, fit: Sequence[Judgement]) -> list[_Found]:
@@ -119,16 +95,31 @@ def _by_machine(draft: Draft, fit: Sequence[Judgement]) -> list[_Found]:
     for name in {**bad, **in_grace}:
         ordered = sorted(bad.get(name, ()), key=_strength)
         # Once a case is open, a person's word about an earlier one keeps nothing out of it.
-        words = [(o, None if draft.open_case(name) else dismissal(draft, o)) for o in ordered]
+        case = draft.open_case(name)
+        words = [(o, None if case else dismissal(draft, o)) for o in ordered]
         found.append(
             _Found(
                 node=draft.nodes[name],
                 bad=tuple((o, obstacle(draft, o, common.get(o.policy.name))) for o, word in words if word is None),
                 dismissed=tuple((o, word) for o, word in words if word is not None),
                 in_grace=tuple(sorted(in_grace.get(name, ()), key=_strength)),
+                standing=_standing(draft, case, ordered, common),
             )
         )
     return found
+
+
+def _standing(
+    draft: Draft, case: Case | None, now: Sequence[Offence], common: Mapping[str, Common]
+) -> tuple[tuple[Offence, Obstacle | None], ...]:
+    """The findings of a held case that are neither good again nor found bad in this cycle, by policies in force."""
+    if case is None or case.phase is not Phase.SUSPECTED:
+        return ()
+    known, node = {(o.policy.name, o.device) for o in now}, draft.nodes[case.node]
+    left = (f for f in case.findings if f.verdict is Verdict.BAD and f.key not in known)
+    of = ((draft.rules.policy(finding.policy), finding) for finding in left)
+    old = [Offence(policy, node, finding.device, finding.evidence) for policy, finding in of if policy is not None]
+    return tuple((o, obstacle(draft, o, common.get(o.policy.name))) for o in old)
 
 
 def _strength(offence: Offence) -> tuple[int, int, str, str, str]:
@@ -137,14 +128,23 @@ def _strength(offence: Offence) -> tuple[int, int, str, str, str]:
     return (enforced, -rank, offence.node.name, offence.policy.name, offence.device.name)
 
 
+def _rank(pair: tuple[Offence, Obstacle | None]) -> tuple[bool, int, int, str, str, str]:
+    offence, hindrance = pair
+    return (hindrance is not None, *_strength(offence))
+
+
 def _machine(draft: Draft, found: _Found) -> None:
     case = draft.open_case(found.node.name)
     pool = budget.pool_of(found.node, draft.rules)
     no_case = _kept_out(draft, found, case)
     if no_case is not None:
         offence, why = no_case
-        draft.hold(_decide(draft, offence, None, None, pool, why))
+        weaker = why.held_by is HeldBy.GRACE and _node_key(found.node) in draft.state.holds
+        if not (weaker and _stands_still(draft, found.node)):
+            draft.hold(_decide(draft, offence, None, None, pool, why))
         return
+    if found.node.name in draft.maintained:
+        return  # what is found is known, and what was told of the work stands until its end
     draft.lift(_node_key(found.node), f"{found.node.name} may be acted on again")
     if not found.bad:
         return
@@ -169,20 +169,37 @@ def _kept_out(draft: Draft, found: _Found, case: Case | None) -> tuple[Offence, 
         offence, word = found.dismissed[0]
         why = f"{NO_CASE[HeldBy.DISMISSED]} ({word.reason}), until {word.until:%Y-%m-%d %H:%M} UTC"
         return offence, Obstacle(HeldBy.DISMISSED, why)
-    return first, Obstacle(HeldBy.GRACE, NO_CASE[HeldBy.GRACE])
+    untold = "it is not told how long the machine has been up: it may have started a moment ago"
+    return first, Obstacle(HeldBy.GRACE, NO_CASE[HeldBy.GRACE] if first.uptime_told else untold)
 
 
 def _suspect(draft: Draft, found: _Found, case: Case | None, pool: Pool | None) -> Case:
-    """Quarantine, or hold with a reason; a held machine waits in `suspected` and is judged afresh at each cycle."""
+    """Quarantine, or hold with a reason; a held machine waits in `suspected` and is judged afresh at each cycle.
+
+    Only what is found now is acted on. Why a case is held is said by the strongest finding that stands in it, found
+    now or not: else the reason would change with every finding that comes and goes.
+    """
     lead, hindrance = found.lead
     hindrance = _held(draft, found.node, lead, hindrance, pool)
     case_id = case.id if case is not None else draft.new_case_id(found.node)
-    decision = _decide(draft, lead, case, case_id, pool, hindrance)
     if hindrance is None:
-        draft.emit(decision)
+        draft.emit(_decide(draft, lead, case, case_id, pool, None))
+    elif case is not None and found.absent_lead is not None:
+        _hold_absent(draft, found.absent_lead, case, pool)
     else:
-        draft.hold(decision)
+        draft.hold(_decide(draft, lead, case, case_id, pool, hindrance))
     return draft.state.cases[case_id]
+
+
+def _hold_absent(draft: Draft, lead: tuple[Offence, Obstacle | None], case: Case, pool: Pool | None) -> None:
+    """The hold of a case whose strongest finding is not seen now; left as it is where its cause cannot be known."""
+    offence, hindrance = lead
+    hindrance = _held(draft, offence.node, offence, hindrance, pool)
+    if hindrance is None or not draft.knows([offence.policy.name]):
+        return
+    decision = _decide(draft, offence, case, case.id, pool, hindrance)
+    was = f"policy {offence.policy.name} found {offence.device} on {case.node} bad, and it is not known to be good"
+    draft.hold(replace(decision, verdict=Verdict.UNKNOWN, reason=f"{was}; held because {hindrance.why}"))
 
 
 def _held(draft: Draft, node: Node, lead: Offence, hindrance: Obstacle | None, pool: Pool | None) -> Obstacle | None:

@@ -183,7 +183,9 @@ def _unknown_since(draft: Draft, case: Case) -> str | None:
         return NO_CASE[HeldBy.GRACE]
     found = dict.fromkeys(f.policy for f in case.findings if f.verdict is not Verdict.GOOD)
     blind = [name for name in found if not draft.knows([name])]
-    return f"policy {in_words(blind)} cannot be judged" if blind else None
+    if not blind:
+        return None
+    return f"{'policy' if len(blind) == 1 else 'policies'} {in_words(blind)} cannot be judged"
 
 
 def _put_back(case: Case, node: Node, prefix: str) -> bool:

@@ -6,7 +6,7 @@ dismissals that stand, the pace, and which requests were answered lately.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -26,10 +26,36 @@ ANSWERED_MEMORY = timedelta(days=1)  # how long an answered request does
 Record = TypeVar("Record")
 
 
-def load(connection: Connection, cluster: str, now: datetime, *, also: Collection[str] = ()) -> State:
-    """The state at `now`, with the cases named in `also` however long ago they ended. Raises SchemaMismatch."""
+class Decoded:
+    """The cases that were read last, by their text: most have ended, and would be decoded again in each cycle."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._known: Mapping[str, Case] = {}
+
+    def cases(self, bodies: Iterable[str]) -> list[Case]:
+        """In the same order; what is not among them is forgotten. Raises SchemaMismatch."""
+        known = self._known
+        found = {body: known[body] if body in known else _decoded(Case, body) for body in bodies}
+        self._known = found
+        return list(found.values())
+
+
+def load(
+    connection: Connection,
+    cluster: str,
+    now: datetime,
+    *,
+    also: Collection[str] = (),
+    decoded: Decoded | None = None,
+) -> State:
+    """The state at `now`, with the cases named in `also` however long ago they ended. Raises SchemaMismatch.
+
+    `decoded` spares the decoding of what was read with it before.
+    """
+    bodies = _cases(connection, cluster, now, also)
     return State(
-        cases={case.id: case for case in _cases(connection, cluster, now, also)},
+        cases={case.id: case for case in (decoded or Decoded()).cases(bodies)},
         holds={hold.key: hold for hold in _holds(connection, cluster)},
         dismissals=tuple(_dismissals(connection, cluster, now)),
         quarantined_at=_pace(connection, cluster, now),
@@ -58,7 +84,7 @@ def save(connection: Connection, cluster: str, before: State, after: State) -> N
             connection.execute(insert(dismissals), list(_dismissal_rows(cluster, after.dismissals)))
 
 
-def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[Case]:
+def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[str]:
     unfinished = select(actions.c.case_id).where(actions.c.cluster == cluster, pending_only)
     needed = or_(
         cases.c.ended_at.is_(None),
@@ -67,7 +93,7 @@ def _cases(connection: Connection, cluster: str, now: datetime, also: Collection
         cases.c.id.in_([fit(key) for key in also]),
     )
     chosen = select(cases.c.body).where(cases.c.cluster == cluster, needed).order_by(cases.c.opened_at, cases.c.id)
-    return [_decoded(Case, body) for body in connection.execute(chosen).scalars()]
+    return connection.execute(chosen).scalars()
 
 
 def _holds(connection: Connection, cluster: str) -> Iterable[Hold]:

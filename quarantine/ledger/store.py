@@ -43,6 +43,7 @@ class SqlLedger:
         self._cluster = cluster
         self._now = now
         self._known: writer.Known | None = None  # spares the leader the reading of what it has just written
+        self._decoded = projections.Decoded()
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -75,7 +76,7 @@ class SqlLedger:
             revision.require(connection)
             head = trail.head_of(connection, self._cluster)
             view = LedgerView(
-                state=projections.load(connection, self._cluster, self._now()),
+                state=projections.load(connection, self._cluster, self._now(), decoded=self._decoded),
                 pending=outbox.pending(connection, self._cluster),
                 requests=inbox.unanswered(connection, self._cluster),
             )

@@ -195,14 +195,15 @@ def test_neighbouring_gaps_of_one_reason_are_one() -> None:
     assert result.blind
 
 
-def test_where_nothing_is_seen_the_policy_is_held_and_looks_again_at_each_step() -> None:
+def test_where_nothing_is_seen_that_is_a_gap_and_it_looks_again_at_each_step() -> None:
     known = rules()
     metrics = memory(known, seen={0: 8, 41: 0, 48: 8})
     result = run(known, NODES, metrics, SPAN)
     # Asked every five minutes, it notices at 45; and then at once that it sees again.
-    assert [(h.held_by, h.start, h.end) for h in result.held] == [
-        (HeldBy.NO_COVERAGE, START + 45 * MINUTE, START + 48 * MINUTE)
+    assert [(g.start, g.end, g.detail) for g in result.gaps] == [
+        (START + 45 * MINUTE, START + 48 * MINUTE, "no series of its signal was there")
     ]
+    assert result.held == ()
 
 
 def test_a_look_has_the_verdicts_of_its_moment() -> None:

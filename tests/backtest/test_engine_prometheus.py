@@ -59,12 +59,16 @@ ERRORS = {("node-4", 2): "0x40 30x30 60x200", ("node-5", 1): "7x50 0x20 2x10 14x
 LATE = ("node-1", 1)  # is not there for the first half an hour, and nothing is known of it
 GONE = ("node-5", 3)  # falls off the bus after 40 minutes; its siblings go on
 BOOTS = {"node-2": 60}  # after so many minutes: it is hot soon after
+UNTOLD = {"node-2": (78, 91)}  # from which minute to which its uptime is not scraped: its grace ends meanwhile
 
 
 def _history() -> Iterator[Series]:
     for n in range(NODES):
-        up = [30.0 * i + (0 if f"node-{n}" in BOOTS else 1e6) for i in range(COUNT)]
-        yield _series("node_up_seconds", {"node": f"node-{n}"}, [*up[: 2 * BOOTS.get(f"node-{n}", 0)], *up][:COUNT])
+        up: list[float | None] = [30.0 * i + (0 if f"node-{n}" in BOOTS else 1e6) for i in range(COUNT)]
+        told = [*up[: 2 * BOOTS.get(f"node-{n}", 0)], *up][:COUNT]
+        begin, end = UNTOLD.get(f"node-{n}", (0, 0))
+        told[2 * begin : 2 * end] = [None] * (2 * (end - begin))
+        yield _series("node_up_seconds", {"node": f"node-{n}"}, told)
         yield _series("agent_beat", {"node": f"node-{n}"}, _minutes("1x70 stale _x30 1x90" if n == 3 else "1x1"))
     for n in (*range(NODES), 9):
         for gpu in range(GPUS):
@@ -169,7 +173,9 @@ def test_nor_do_absence_siblings_and_grace_make_a_difference(metrics: Prometheus
     known = replace(made, signals={**made.signals, **signals})
     span = replace(SPAN, end=START + timedelta(hours=2), step=timedelta(minutes=2))
     expected = live(metrics, known, span)
-    assert HeldBy.GRACE in {d.held_by for d in expected}
+    assert {d.node for d in expected if d.held_by is HeldBy.GRACE} == {"node-2"}
+    out = [d.at for d in expected if d.node == "node-2" and d.policy == "gpu-hot" and d.held_by is not HeldBy.GRACE]
+    assert out[0] == START + timedelta(minutes=92), "the first look at which its uptime is told again"
     assert {"lost", "blind", "warmer", "gpu-hot"} <= {d.policy for d in expected if d.action is not Action.JUDGE}
     recovered = {(d.policy, d.node) for d in expected if d.action is Action.RECOVER and d.device == NODE}
     assert recovered == {("lost", "node-1"), ("blind", "node-3")}

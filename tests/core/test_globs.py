@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.core.globs import covers, overlap
+from quarantine.core.globs import covers, matches, overlap
 
 PATTERNS = st.text("ab*", max_size=5)
 TEXTS = ["".join(letters) for size in range(7) for letters in product("abc", repeat=size)]
@@ -17,6 +17,17 @@ TEXTS = ["".join(letters) for size in range(7) for letters in product("abc", rep
 def matched(pattern: str) -> set[str]:
     regex = re.compile(".*".join(map(re.escape, pattern.split("*"))))
     return {text for text in TEXTS if regex.fullmatch(text)}
+
+
+@given(PATTERNS)
+def test_a_pattern_matches_what_its_regular_expression_does(pattern: str) -> None:
+    assert {text for text in TEXTS if matches(pattern, text)} == matched(pattern)
+
+
+def test_no_model_name_takes_longer_than_another() -> None:
+    # With a backtracking engine this would not end within the life of the machine.
+    assert not matches("*a" * 40 + "*b", "a" * 100_000)
+    assert matches("*a" * 40 + "*b", "a" * 100_000 + "b")
 
 
 @given(PATTERNS, PATTERNS)

@@ -15,6 +15,7 @@ from quarantine.core.judge import Judgement, judge
 from quarantine.core.model import Answer, Device, DeviceKind, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.planner import plan
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.readings import NODE_PART
 from quarantine.core.reasons import saw
 from quarantine.core.signal import NodeLabel, SignalSpec
 from tests.core.world import (
@@ -104,8 +105,10 @@ def test_another_exporter_that_fails_takes_nothing_away() -> None:
     assert [o.node.name for o in verdict(ruled(policy()), said).bad] == ["node-3"]
 
 
-def booted(*names: str, seconds: float = 60) -> dict[str, Answer]:
-    return {UP: Samples(tuple(Sample({"node": name}, seconds, NOW) for name in names), "up")}
+def booted(*names: str, seconds: float = 60, untold: str = "") -> dict[str, Answer]:
+    """These lately, all others long ago, except one of which nothing is told."""
+    up = {**dict.fromkeys(fleet(), 900.0), **dict.fromkeys(names, seconds)}
+    return {UP: Samples(tuple(Sample({"node": n}, value, NOW) for n, value in up.items() if n != untold), "up")}
 
 
 def test_what_is_found_on_a_node_that_booted_lately_is_in_grace() -> None:
@@ -119,6 +122,18 @@ def test_another_policys_longer_grace_is_not_its_own() -> None:
     law = ruled(policy(grace={"boot": "1m"}))
     found = verdict(law, answers(fleet(), hot("node-3")), up=booted("node-3", seconds=60))
     assert [o.node.name for o in found.bad] == ["node-3"]
+
+
+def test_a_node_of_which_no_uptime_is_told_may_have_booted_just_now() -> None:
+    law = ruled(policy(grace={"boot": "10m"}))
+    found = verdict(law, answers(fleet(), hot("node-3"), hot("node-4")), up=booted(untold="node-3"))
+    assert [o.node.name for o in found.bad] == ["node-4"]
+    assert [(o.node.name, o.uptime_told) for o in found.in_grace] == [("node-3", False)]
+    for nothing in (None, {}, {UP: Samples((), "up")}):
+        found = verdict(law, answers(fleet(), hot("node-3"), hot("node-4")), up=nothing)
+        assert not found.bad
+        assert [o.node.name for o in found.in_grace] == ["node-3", "node-4"]
+        assert found.failed is None
 
 
 def test_where_it_cannot_be_told_how_long_nodes_are_up_nothing_is_found() -> None:
@@ -194,6 +209,31 @@ def test_what_another_exporter_sees_is_there() -> None:
     blind = replace(said, others={GPUD: FAILED})
     assert verdict(ruled(LOST), blind).failed == FAILED
     assert not verdict(ruled(LOST), blind).bad
+
+
+def test_what_another_exporter_counts_is_there_whatever_it_calls_it() -> None:
+    def seeing(count: float) -> PolicyAnswers:
+        said = answers(fleet(), gone("node-3", 7), coverage=lacking(n3=7))
+        other = Samples((Sample({"node": "node-3"}, count, NOW),), "cover")
+        return replace(said, coverage={**said.coverage, GPUD: other}, others={GPUD: Samples((), "q")})
+
+    assert not found_absent(seeing(8))
+    assert found_absent(seeing(7)) == ["node-3 GPU-node-3-7: absent for 5m (8 expected, 7 seen)"]
+    # The node's own word may have shrunk with the loss, and may tell of one that nobody has seen.
+    assert found_absent(seeing(7), nodes={**fleet(), "node-3": node("node-3", gpus=7)})
+    assert found_absent(seeing(8), nodes={**fleet(), "node-3": node("node-3", gpus=9)})
+    assert not found_absent(seeing(8), nodes={**fleet(), "node-3": node("node-3", gpus=8)})
+
+
+def test_a_capacity_of_shares_makes_no_node_lack_devices() -> None:
+    nodes = {**fleet(), "node-3": node("node-3", gpus=32), "node-4": node("node-4", gpus=15)}
+    assert found_absent(answers(fleet(), coverage=lacking()), nodes=nodes) == [
+        "node-4 itself: absent for 5m (15 expected, 8 seen)"
+    ]
+    # What people declare is no count of shares, and what is remembered is gone.
+    assert found_absent(answers(fleet(), coverage=lacking(n3=4)), ruled(LOST, pools=pool(gpus=8)))
+    lost = answers(fleet(), gone("node-3", 7), coverage=lacking(n3=7))
+    assert found_absent(lost, nodes={**fleet(), "node-3": node("node-3", gpus=14)})
 
 
 def test_without_coverage_nothing_is_absent() -> None:
@@ -274,7 +314,9 @@ def test_nothing_is_missing_of_what_is_all_seen(
     own = node("n", gpus=capacity)
     told = stock(own, DeviceKind.GPU, law.fleet.pools[0], seen_, lacks, 0)
     expected = declared if declared is not None else capacity
-    assert told.nameless == (expected is not None and seen_ is not None and 0 < seen_ < expected)
+    short = expected is not None and seen_ is not None and 0 < seen_ < expected
+    shares = declared is None and bool(capacity and seen_) and (capacity or 0) % (seen_ or 1) == 0
+    assert told.nameless == (short and not shares)
     assert told.complete == (declared is not None and seen_ is not None and seen_ >= declared)
     assert not (told.complete and told.nameless)
 
@@ -286,12 +328,12 @@ def test_a_part_of_a_label_may_be_the_nodes_name() -> None:
     nodes = {"node-7": node("node-7"), "node-8": node("node-8", addresses=("10.0.0.8",))}
     directory = Directory.of(nodes)
     name = NodeLabel(first=("hca",), part="([^ ]+) .*")
-    assert directory.node(name, {"hca": "node-7 mlx5_0"}) == nodes["node-7"]
-    assert directory.node(name, {"hca": "node-7"}) == Unmatched("node-7", "no-such-node"), "the whole value must match"
-    assert directory.node(name, {"hca": "node-9 mlx5_0"}) == Unmatched("node-9 mlx5_0", "no-such-node")
-    assert directory.node(name, {"hca": "x", "quarantine_node": "node-7"}) == nodes["node-7"], "the query took the part"
+    assert directory.node(name, {"hca": "node-7 mlx5_0", NODE_PART: "node-7"}) == nodes["node-7"]
+    assert directory.node(name, {"hca": "node-7"}) == Unmatched("node-7", "no-such-node"), "no part was taken"
+    gone = {"hca": "node-9 mlx5_0", NODE_PART: "node-9"}
+    assert directory.node(name, gone) == Unmatched("node-9 mlx5_0", "no-such-node")
     address = NodeLabel(first=("target",), means="address", part="https?://(.*)/metrics")
-    assert directory.node(address, {"target": "http://10.0.0.8:9100/metrics"}) == nodes["node-8"]
+    assert directory.node(address, {NODE_PART: "10.0.0.8:9400"}) == nodes["node-8"]
 
 
 def test_a_label_called_like_the_part_means_nothing_where_there_is_none() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +15,13 @@ from quarantine.core import rulefiles
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import State
 from quarantine.core.law import Law
-from quarantine.core.model import Mode
+from quarantine.core.model import DeviceKind, Mode
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.rulefiles import BrokenFile, InForce, PolicyRun
+from quarantine.core.signal import SignalSpec
 from tests.core.world import (
     FAILED,
+    GPU_TEMPERATURE,
     MINUTE,
     NOW,
     after,
@@ -41,7 +45,7 @@ NEW = BrokenFile("/p/new.yaml", "/p/new.yaml:1:1: the file is empty", None)
 def law(
     *policies: LoadedPolicy, known: Mapping[str, PolicyRun] | None = None, broken: tuple[BrokenFile, ...] = ()
 ) -> Law:
-    return Law.of(InForce(rules(*policies), (), broken), known or {}, SETTLE)
+    return Law.of(InForce(rules(*policies), (), broken), known, SETTLE)
 
 
 def held(state: State) -> dict[str, HeldBy]:
@@ -103,6 +107,13 @@ def test_with_a_fresh_ledger_nothing_is_new() -> None:
     assert told(first.plan(snapshot(None, hot("node-3")))) == TAKEN_OUT
 
 
+def test_after_a_look_without_policies_those_that_come_are_new() -> None:
+    nothing = Law.of(InForce(replace(rules(), policies=()), ()), law().runs, SETTLE)
+    kept = rulefiles.ran(nothing.runs, {}, SETTLE)
+    assert kept == {}
+    assert [p.name for p in law(known=kept).new] == ["gpu-hot"]
+
+
 def test_a_changed_policy_observes_for_its_first_cycles() -> None:
     known = law().runs
     changed = policy(trigger={"above": 50, "for": "5m"})
@@ -142,10 +153,46 @@ def test_text_alone_and_the_mode_change_nothing() -> None:
 
 def test_a_changed_signal_makes_its_policies_new_and_no_others() -> None:
     given_rules = rules(policy(), flapping(mode="enforce"))
-    known = Law.of(InForce(given_rules, ()), {}, SETTLE).runs
+    known = Law.of(InForce(given_rules, ()), None, SETTLE).runs
     temperature = given_rules.signals["gpu.temperature"].model_copy(update={"interval": timedelta(seconds=10)})
     edited: Rules = replace(given_rules, signals={**given_rules.signals, "gpu.temperature": temperature})
     assert [p.name for p in Law.of(InForce(edited, ()), known, SETTLE).new] == ["gpu-hot"]
+
+
+UPTIME = GPU_TEMPERATURE.model_copy(update={"device": DeviceKind.NODE, "unit": "s"})
+SHIELDED = policy(grace={"boot": "15m"}, correlation={"by": ["rack"], "machines": 3, "within": "15m"})
+GONE = policy("gone", signal="gpu.temperature", trigger={"absent": True, "for": "5m"}, recovery=None)
+
+
+def pools(budget: str = "10%", **expected: int) -> list[dict[str, object]]:
+    some = {"quarantined": budget}
+    return [{"name": "gpu", "nodeSelector": {"gpu": "yes"}, "budget": some, "expected": expected}]
+
+
+def fleet_law(signals: Mapping[str, SignalSpec] | None = None, **fleet: object) -> Rules:
+    topology = {"rack": "dc/rack", "switch": "dc/s"}
+    said: dict[str, Any] = {"pools": pools(gpus=8), "uptime": "node.uptime", "topology": topology, **fleet}
+    made = rules(SHIELDED, GONE, policy("plain"), **said)
+    return replace(made, signals={**made.signals, "node.uptime": UPTIME, "node.up": UPTIME, **(signals or {})})
+
+
+@pytest.mark.parametrize(
+    ("edited", "new"),
+    [
+        (fleet_law(uptime="node.up"), ["gpu-hot"]),
+        (fleet_law({"node.uptime": UPTIME.model_copy(update={"interval": timedelta(minutes=1)})}), ["gpu-hot"]),
+        (fleet_law(topology={"rack": "dc/rakc", "switch": "dc/s"}), ["gpu-hot"]),
+        (fleet_law(topology={"rack": "dc/rack", "switch": "dc/other"}), []),
+        (fleet_law(pools=pools(gpus=80)), ["gone"]),
+        (fleet_law(pools=pools("20%", gpus=8)), []),
+        (fleet_law(matchers={"cluster": "b"}), ["gpu-hot", "gone", "plain"]),
+        (fleet_law(maintenance={"taints": ["x"]}), []),
+    ],
+)
+def test_what_a_policy_needs_of_the_fleet_is_a_part_of_it(edited: Rules, new: list[str]) -> None:
+    """An edit of the fleet that takes its shields away makes it new; what the fleet says of machines does not."""
+    known = Law.of(InForce(fleet_law(), ()), None, SETTLE).runs
+    assert [p.name for p in Law.of(InForce(edited, ()), known, SETTLE).new] == new
 
 
 def test_a_policy_that_only_observes_is_not_worth_a_word() -> None:

@@ -97,7 +97,10 @@ def test_a_suspicion_neither_advances_nor_ends_meanwhile() -> None:
     good = plan(snapshot(nodes, state=state, given=given), LAW)
     assert all(d.action not in (Action.RECOVER, Action.DISMISS) for d in good.decisions)
     late = plan(snapshot(nodes, state=state, now=NOW + timedelta(days=15)), LAW)
-    assert all(d.action is not Action.DISMISS for d in late.decisions)
+    assert told(late)[-1] == ("release", "node-3", "overdue")
+    assert late.decisions[-1].reason.endswith(
+        "planned work is under way on the node: its annotation ops/work is board swap"
+    )
 
 
 def test_nothing_is_added_to_a_quarantine_nor_released_by_a_taint_that_is_gone() -> None:
@@ -146,9 +149,10 @@ def started(look: Snapshot, law: Rules) -> tuple[Judgement, ...]:
 def triaged(look: Snapshot, law: Rules, judgements: tuple[Judgement, ...]) -> tuple[Decision, ...]:
     draft = Draft(look, law)
     draft.found(judgements)
-    upkeep.late_marks(draft, complete=True)
-    triage.offences(draft, judgements, complete=True)
-    upkeep.deadlines(draft, complete=True)
+    draft.judged = frozenset(judgement.policy.name for judgement in judgements)
+    upkeep.late_marks(draft)
+    triage.offences(draft, judgements)
+    upkeep.deadlines(draft)
     return tuple(draft.decisions)
 
 
@@ -172,7 +176,9 @@ def test_a_start_adds_nothing_to_an_open_case_and_ends_none() -> None:
     look = snapshot(nodes, hot("node-3"), hot("node-3", 6), state=state)
     assert triaged(look, rules(), started(look, rules())) == ()
     watched = snapshot(None, hot("node-3"), state=suspected(), now=NOW + timedelta(days=15))
-    assert triaged(watched, rules(), started(watched, rules())) == ()
+    (overdue,) = triaged(watched, rules(), started(watched, rules()))
+    assert (overdue.kind, overdue.held_by) == (Kind.HELD, HeldBy.OVERDUE), "past its deadline it is told, and not ended"
+    assert overdue.reason.endswith("is not known, since the machine or its driver started a moment ago")
     waiting = after(State(), plan(snapshot(None, hot("node-3")), rules()))
     unmarked = snapshot(None, hot("node-3"), state=waiting, now=NOW + 11 * MINUTE)
     assert triaged(unmarked, rules(), started(unmarked, rules())) == ()
@@ -196,7 +202,8 @@ def test_the_fleets_uptime_signal_tells_who_started_lately() -> None:
     law = replace(made_of, signals={**SIGNALS, "node.uptime": UPTIME})
 
     def up(seconds: float) -> dict[str, Answer]:
-        return {"node-exporter/up_seconds": Samples((Sample({"node": "node-3"}, seconds, NOW),), "uptime")}
+        each = (Sample({"node": "node-3"}, seconds, NOW), Sample({"node": "node-5"}, 600, NOW))
+        return {"node-exporter/up_seconds": Samples(each, "uptime")}
 
     look = replace(snapshot(None, hot("node-3"), hot("node-5")), uptime=up(300))
     made = plan(look, law)
@@ -206,6 +213,11 @@ def test_the_fleets_uptime_signal_tells_who_started_lately() -> None:
     assert plan(replace(look, state=state), law).decisions == ()
     over = plan(replace(look, state=state, now=NOW + 5 * MINUTE, uptime=up(600)), law)
     assert ("quarantine", "node-3", None) in told(over)
+    untold = plan(replace(look, uptime={"node-exporter/up_seconds": Samples((), "uptime")}), law)
+    assert told(untold) == [("quarantine", "node-3", "grace"), ("quarantine", "node-5", "grace")]
+    assert untold.decisions[0].reason.endswith(
+        "held because it is not told how long the machine has been up: it may have started a moment ago"
+    )
     unknown: dict[str, Answer] = {"node-exporter/up_seconds": FAILED}
     assert told(plan(replace(look, uptime=unknown), law)) == [("judge", None, "no-answer")]
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from quarantine.core.case import Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind, RequestKind, State
-from quarantine.core.model import Mode, Node, PolicyAnswers, Sample, Samples, Taint, Verdict
+from quarantine.core.model import Answer, Mode, Node, PolicyAnswers, Sample, Samples, Taint, Verdict
 from quarantine.core.planner import plan
 from tests.core.world import (
     DOWNED,
@@ -23,11 +23,13 @@ from tests.core.world import (
     fleet,
     hot,
     node,
+    nvlink,
     policy,
     quarantined,
     rules,
     seen,
     snapshot,
+    suspected,
     told,
 )
 
@@ -149,7 +151,7 @@ def test_a_name_that_matches_no_node_is_reported_and_never_acted_on() -> None:
     state = after(State(), made)
     assert state.cases == {}
     assert plan(replace(look, state=state), rules()).decisions == ()
-    gone = plan(snapshot(None, state=state), rules())
+    gone = plan(snapshot(None, state=state, now=NOW + 10 * MINUTE), rules())
     assert [d.kind for d in gone.decisions] == [Kind.DECIDED]
     assert after(state, gone).holds == {}
 
@@ -160,6 +162,15 @@ def test_more_gpus_than_a_node_has_are_another_clusters() -> None:
     made = plan(snapshot(nodes, given=doubled), rules())
     assert told(made) == [("judge", None, "crowded")]
     assert "set matchers in the fleet file" in made.decisions[0].reason
+    full = seen(nodes, devices=16)
+    links: dict[str, Answer] = {
+        "dcgm-exporter/NVLINK_REPLAY": Samples((hot("node-3"),), "q"),
+        "dcgm-exporter/NVLINK_CRC": FAILED,
+    }
+    half = {"nvlink": PolicyAnswers(links, {}, dict.fromkeys(links, full), NOW)}
+    assert told(plan(snapshot(nodes, given=half), rules(nvlink()))) == [("judge", None, "no-answer")]
+    healthy = {"gpu-hot": answers(nodes, good=[hot("node-3", value=60.0)], coverage=full)}
+    assert told(plan(snapshot(nodes, given=healthy, state=suspected()), rules())) == [("judge", None, "crowded")]
     untold = {name: replace(n, gpus=None) for name, n in nodes.items()}
     assert told(plan(snapshot(untold, given=doubled), rules()))[0] == ("quarantine", "node-3", None)
 
@@ -246,7 +257,7 @@ def test_opt_out_never_touch_and_no_pool_are_holds_without_a_case() -> None:
     state = after(State(), made)
     assert state.cases == {}
     assert plan(replace(look, state=state), rules(never_touch=["node-4"])).decisions == ()
-    calm = plan(snapshot(nodes, state=state), rules(never_touch=["node-4"]))
+    calm = plan(snapshot(nodes, state=state, now=NOW + 10 * MINUTE), rules(never_touch=["node-4"]))
     assert after(state, calm).holds == {}
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from quarantine.core.case import Effect, EffectStatus
 from quarantine.core.decision import RequestKind, State
-from quarantine.core.model import Mode, Node, Taint
+from quarantine.core.model import Mode, Node, PolicyAnswers, Samples, Taint
 from quarantine.core.planner import plan
 from tests.core.world import (
+    DOWNED,
     FAILED,
     MINUTE,
     NOW,
@@ -19,6 +20,7 @@ from tests.core.world import (
     answers,
     ask,
     carried_out,
+    flapping,
     fleet,
     hot,
     node,
@@ -153,9 +155,44 @@ def test_a_suspicion_that_is_never_confirmed_ends_but_not_while_blind() -> None:
     nodes = fleet()
     blind = {"gpu-hot": answers(nodes, trigger=FAILED)}
     held = plan(snapshot(nodes, state=state, now=late, mode=Mode.OBSERVE, given=blind), rules())
-    assert told(held) == [("judge", None, "no-answer")]
+    assert told(held) == [("judge", None, "no-answer"), ("release", "node-3", "overdue")]
+    assert held.decisions[1].reason == (
+        f"case {state.open_case_of('node-3').id} on node-3 is suspected since 2026-11-29: "  # type: ignore[union-attr]
+        "whether it is still bad is not known, since policy gpu-hot cannot be judged"
+    )
     made = plan(snapshot(nodes, state=state, now=late, mode=Mode.OBSERVE), rules())
     assert told(made) == [("dismiss", "node-3", None)]
+
+
+SEES_NOTHING = Samples((), "coverage")
+
+
+def beside(nodes: dict[str, Node], own: PolicyAnswers) -> dict[str, PolicyAnswers]:
+    """`own` of gpu-hot, beside a policy whose exporter is not installed."""
+    return {"gpu-hot": own, "ib-flapping": answers(nodes, coverage=SEES_NOTHING, key=DOWNED)}
+
+
+def test_a_policy_that_never_sees_anything_keeps_no_other_policys_case_open() -> None:
+    nodes, both = fleet(), rules(policy(), flapping())
+    calm = beside(nodes, answers(nodes))
+    late = plan(snapshot(nodes, state=suspected(), now=NOW + timedelta(days=15), mode=Mode.OBSERVE, given=calm), both)
+    assert ("dismiss", "node-3", None) in told(late)
+    waiting = after(State(), plan(snapshot(nodes, given=beside(nodes, answers(nodes, hot("node-3")))), both))
+    unmarked = plan(snapshot(nodes, state=waiting, now=NOW + 11 * MINUTE, given=calm), both)
+    assert ("dismiss", "node-3", None) in told(unmarked)
+
+
+def test_one_that_found_it_and_sees_nothing_since_keeps_it_open_and_is_told_once() -> None:
+    nodes, both = fleet(), rules(policy(), flapping())
+    given = {"gpu-hot": answers(nodes, coverage=SEES_NOTHING), "ib-flapping": answers(nodes, key=DOWNED)}
+    look = snapshot(nodes, state=suspected(), now=NOW + timedelta(days=15), mode=Mode.OBSERVE, given=given)
+    made = plan(look, both)
+    assert told(made) == [("judge", None, "no-coverage"), ("release", "node-3", "overdue")]
+    state = after(look.state, made)
+    assert plan(replace(look, state=state, now=NOW + timedelta(days=60)), both).decisions == ()
+    waiting = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    unmarked = plan(snapshot(nodes, state=waiting, now=NOW + 11 * MINUTE, given=given), both)
+    assert ("dismiss", "node-3", None) not in told(unmarked)
 
 
 def test_a_suspicion_that_is_still_bad_after_its_deadline_is_told_once() -> None:

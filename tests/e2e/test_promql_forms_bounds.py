@@ -130,7 +130,11 @@ SIBLINGS: dict[str, tuple[list[str], set[int]]] = {
     "kin-others-died": (["60x20 stale _x9"] * 6 + ["60x30", "75x30"], set()),
     "kin-at-the-bound": (["60x30"] * 7 + ["70x30"], set()),
     "kin-others-sentinel": (["9223372036854775794x30"] * 6 + ["60x30", "75x30"], set()),
+    "kin-others-frozen": (["40x30"] * 5 + ["60x30"] * 3, set()),
+    "kin-some-frozen": (["40x30"] * 4 + ["60x30"] * 3 + ["75x30"], {7}),
 }
+# name → how many of its GPUs, the first ones, the exporter serves from its cache: their energy stands still
+FROZEN = {"kin-others-frozen": 5, "kin-some-frozen": 4}
 # name → (model, temperature, bad)
 MODELS: dict[str, tuple[str, str, bool]] = {
     "model-h200-hot": ("NVIDIA H200", "86x30", True),
@@ -139,7 +143,7 @@ MODELS: dict[str, tuple[str, str, bool]] = {
     "model-a100-warm": ("NVIDIA A100", "86x30", False),
     "model-a100-hot": ("NVIDIA A100", "91x30", True),
     "model-none": ("", "86x30", False),
-    "model-none-hot": ("", "91x30", True),
+    "model-none-hot": ("", "91x30", False),  # it may be one that may be so hot
 }
 # name → (model, the last eleven minutes, good)
 GOOD: dict[str, tuple[str, str, bool]] = {
@@ -160,7 +164,7 @@ UP: dict[str, tuple[float | None, bool]] = {
     "up-long": (90_000, True),
     "up-lately": (300, False),
     "up-at-the-grace": (600, True),
-    "up-untold": (None, True),
+    "up-untold": (None, False),
 }
 HOT = "95x160"
 
@@ -181,7 +185,7 @@ def history() -> Iterator[Series]:
     for name, (gpus, _) in SIBLINGS.items():
         for number, text in enumerate(gpus):
             yield gpu(TEMP, name, text, number, before="60")
-            yield gpu(BEAT, name, "0+5000x160", number)
+            yield gpu(BEAT, name, "7000x160" if number < FROZEN.get(name, 0) else "0+5000x160", number)
     for number in range(8):  # was warm, is like its siblings now, under load
         yield gpu(TEMP, "kin-good", "62x50", number, before="75" if number == 7 else "60")
         yield gpu(BEAT, "kin-good", "0+5000x160", number)
@@ -277,7 +281,11 @@ def test_the_grace_of_a_driver_ends(scene: Scene) -> None:
 def test_what_is_found_on_a_node_that_booted_lately_is_in_grace(scene: Scene) -> None:
     found = scene.judgement("booted")
     assert {o.node.name for o in found.bad} & set(UP) == {name for name, (_, is_bad) in UP.items() if is_bad}
-    assert [o.node.name for o in found.in_grace] == ["up-lately"]
+    in_grace = {o.node.name: o.uptime_told for o in found.in_grace}
+    assert {name: told for name, told in in_grace.items() if told or name in UP} == {
+        "up-lately": True,
+        "up-untold": False,
+    }
     assert not scene.judgement("plain").in_grace
 
 
@@ -292,6 +300,7 @@ def test_two_exporters_that_disagree_are_shown(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("name", "of"),
     [("outside", "volts-both-sides"), ("siblings", "kin-cool-again"), ("models", "model-h100-warm")]
+    + [("siblings", "kin-some-frozen")]
     + [("graced", of) for of in DRIVER],
 )
 def test_a_range_is_the_instant_at_each_step(scene: Scene, name: str, of: str) -> None:

@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quarantine.core.case import Phase
+from quarantine.core.case import Case, Phase
 from quarantine.core.decision import State
 from quarantine.core.planner import plan
 from quarantine.ledger import projections
+from quarantine.ledger.codec import decode_as
 from quarantine.ledger.engine import make_engine, reading
 from quarantine.ledger.store import open_ledger
 from tests.core.world import NOW, answers, fleet, hot, policy, rules, snapshot, told
@@ -52,3 +53,33 @@ def test_a_case_that_ended_is_loaded_for_four_weeks(url: str, days: int, remembe
     assert bool(state.cases) is remembered
     assert len(state.ended) == 1, "its id is never forgotten"
     assert all(case.phase is Phase.DISMISSED for case in state.cases.values())
+
+
+def test_a_case_is_decoded_once_as_long_as_its_text_is_the_same(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def counting(kind: type[Case], text: str) -> Case:
+        if kind is Case:
+            decoded.append(text)
+        return decode_as(kind, text)
+
+    monkeypatch.setattr(projections, "decode_as", counting)
+    episode(url, NOW)
+    at = [NOW + timedelta(days=1)]
+    with open_ledger(url, CLUSTER, now=lambda: at[0]) as ledger:
+        decoded.clear()
+        (first,) = ledger.load().state.cases.values()
+        (second,) = ledger.load().state.cases.values()
+        assert len(decoded) == 1
+        assert second is first
+        cycle(url, NOW + timedelta(days=2), answers(fleet(), hot("node-3")))
+        decoded.clear()
+        opened = next(case for case in ledger.load().state.cases.values() if case.open)
+        assert len(decoded) == 1, "what another process wrote, and no more"
+        cycle(url, NOW + timedelta(days=2, hours=1), answers(fleet(), good=[hot("node-3", value=60)]))
+        assert not ledger.load().state.cases[opened.id].open, "another text is another case"
+        at[0] = NOW + timedelta(days=60)
+        assert ledger.load().state.cases == {}
+        at[0] = NOW + timedelta(days=3)
+        decoded.clear()
+        assert len(ledger.load().state.cases) == len(decoded) == 2, "what was not loaded is not kept either"

@@ -50,7 +50,10 @@ def bad(trigger: Trigger, reading: Reading, scope: Scope, grace: timedelta | Non
         return NOTHING
     node, siblings = grouping(reading.node_key), scope.siblings
     seen = counted(value(reading, siblings, intervals=1), trigger.window, reading)
-    gone = f"{_remembered(trigger, reading, scope)} unless on ({_device(reading)}) ({_named(reading, seen)})"
+    # Also by the look that `coverage` counts: what is named here is not counted there, and is there until it is named.
+    gone = _remembered(trigger, reading, scope)
+    for look in (seen, _lately(trigger, reading, siblings)):
+        gone += f" unless on ({_device(reading)}) ({_named(reading, look)})"
     enough = f"max by ({node}) ({seen}) >= {least(trigger.coverage, trigger.window, reading)}"
     return (
         f"(({gone}) * 0 + on ({node}) group_left () ({_lacking(trigger, reading, siblings)}))"
@@ -68,7 +71,7 @@ def coverage(trigger: Trigger, reading: Reading, grace: timedelta | None) -> str
     Plain windows and looks: no subquery over the fleet, except for a grace of the driver.
     """
     node, window, fleet = grouping(reading.node_key), trigger.window, Scope()
-    each = [seen_within(reading, Scope(devices=named or None), window) for named in each_name(reading)]
+    each = [_lately(trigger, reading, Scope(devices=named or None)) for named in each_name(reading)]
     text = how_many(reading, " or ".join(each))
     if reading.signal.device is DeviceKind.NODE or reading.metric is None:
         return text
@@ -80,6 +83,12 @@ def coverage(trigger: Trigger, reading: Reading, grace: timedelta | None) -> str
         + alive(reading, fleet, (trigger.coverage, window), of_node=True)
         + driver_stayed(reading, fleet, grace, of_node=True)
     )
+
+
+def _lately(trigger: Trigger, reading: Reading, scope: Scope) -> str:
+    """The devices that were seen during `for`; an interval longer, since the first sample in it may stand for that."""
+    of_node = reading.signal.device is DeviceKind.NODE
+    return seen_within(reading, scope, trigger.window + (timedelta(0) if of_node else reading.signal.interval))
 
 
 def lacking(trigger: Trigger, reading: Reading, scope: Scope) -> dict[str, str]:

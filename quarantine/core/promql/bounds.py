@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TypeVar
 
-from quarantine.core.promql.value import Scope, step, value
+from quarantine.core.promql.value import Scope, alive, step, value
 from quarantine.core.readings import Reading
 from quarantine.core.selectors import grouping, number, quote
 from quarantine.core.trigger import Form, ModelBound, ModelRecovery, Outside, Recovery, Trigger
@@ -22,13 +22,18 @@ Default = TypeVar("Default", Trigger, Recovery)
 def branches(
     reading: Reading, models: tuple[OfModel, ...], default: Default
 ) -> Iterator[tuple[OfModel | Default, tuple[str, ...]]]:
-    """Each bound with the matchers of the devices that it is for: the first model that matches counts."""
+    """Each bound with the matchers of the devices that it is for: the first model that matches counts.
+
+    Where any has a bound of its own, a series that does not say its model is judged by none: it may be one of these.
+    """
     label = reading.source.model
     passed: tuple[str, ...] = ()
-    for bound in models if label is not None and reading.metric is not None else ():
-        pattern = quote(bound.regex)
-        yield bound, (*passed, f"{label}=~{pattern}")
-        passed = (*passed, f"{label}!~{pattern}")
+    if models and label is not None and reading.metric is not None:
+        passed = (f'{label}!=""',)
+        for bound in models:
+            pattern = quote(bound.regex)
+            yield bound, (*passed, f"{label}=~{pattern}")
+            passed = (*passed, f"{label}!~{pattern}")
     yield default, passed
 
 
@@ -40,10 +45,13 @@ def measured(reading: Reading, scope: Scope, form: Form, *, intervals: int = 2) 
 
 
 def excess(reading: Reading, scope: Scope, *, intervals: int = 2) -> str:
-    """By how much a device's value exceeds the median of those that are seen of its node, itself among them."""
+    """By how much a device's value exceeds the median of those that are seen of its node, itself among them.
+
+    One whose heartbeat stands still is not seen: frozen values would make a median by which a healthy device is odd.
+    """
     node = grouping(reading.node_key)
     own = value(reading, scope, intervals=intervals)
-    all_of_node = value(reading, scope.siblings, intervals=intervals)
+    all_of_node = value(reading, scope.siblings, intervals=intervals) + alive(reading, scope.siblings, None)
     enough = f"count by ({node}) ({all_of_node}) >= {SIBLINGS}"
     median = f"(quantile by ({node}) (0.5, {all_of_node})) and on ({node}) ({enough})"
     return f"({own}) - on ({node}) group_left () ({median})"

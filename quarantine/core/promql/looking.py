@@ -37,8 +37,11 @@ def coverage(policy: LoadedPolicy, reading: Reading) -> str:
 
 
 def uptime(reading: Reading, grace: timedelta) -> str:
-    """The nodes that have been up for less than a time, and for how many seconds."""
-    return f"({value(reading, Scope(), keep='min')}) < {number(grace.total_seconds())}"
+    """For how many seconds each node has been up, at most a time: of more than the longest grace nothing depends.
+
+    Of every node: one that is not told of may have booted just now.
+    """
+    return f"clamp_max({value(reading, Scope(), keep='min')}, {number(grace.total_seconds())})"
 
 
 def describe(reading: Reading, devices: Sequence[Labels], since: timedelta | None = None) -> str:
