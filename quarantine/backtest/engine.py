@@ -128,6 +128,7 @@ def run(
         held=tuple(held),
         gaps=tuple(gaps),
         unseen=walk.sight.unseen(),
+        partly=walk.sight.partly(span.grid),
         decisions=record.decisions,
         queries=walk.ask.queries,
         points=walk.ask.points,

@@ -95,7 +95,7 @@ def _drawn(result: Result, rows: Sequence[_Row], title: str, note: str) -> str:
         f'<text x="16" y="26" font-size="16" font-weight="600">{escape(title)}</text>',
         f'<text x="16" y="45" fill="{_FAINT}">{escape(_subtitle(result, note))}</text>',
         *_axis(scale, body),
-        *_gaps(scale, result.gaps, body),
+        *_gaps(scale, _shaded(result), body),
     ]
     for number, row in enumerate(shown):
         parts += _row(scale, row, _TOP + number * _ROW)
@@ -110,8 +110,8 @@ def _subtitle(result: Result, note: str) -> str:
     hours, share = result.gpu_hours_out(), result.gpu_hours()
     out = f"{hours:,.0f} GPU-hours out" + (f" ({hours / share:.2%})" if share else "")
     said = f"{span.start:%Y-%m-%d %H:%M} to {span.end:%Y-%m-%d %H:%M} UTC · {out} · {', '.join(result.policies)}"
-    said = said if len(said) <= 150 else f"{said[:149]}…"
-    return f"{said} · {note}" if note else said
+    said = f"{note} · {said}" if note else said
+    return said if len(said) <= 150 else f"{said[:149]}…"
 
 
 def _axis(scale: _Scale, body: int) -> Iterator[str]:
@@ -136,6 +136,13 @@ def _gaps(scale: _Scale, gaps: Sequence[Gap], body: int) -> Iterator[str]:
             f'<rect x="{x:.1f}" y="{_TOP}" width="{width:.1f}" height="{body}" fill="url(#gap)">'
             f"<title>{escape(f'{gap.policy}: not answered')}</title></rect>"
         )
+
+
+def _shaded(result: Result) -> list[Gap]:
+    """A policy that never saw anything is no gap in the picture, or all of it would be one."""
+    whole = result.span.grid.count * result.span.step
+    dark = {policy for policy in result.policies if result.unanswered(policy) >= whole}
+    return [gap for gap in result.gaps if gap.policy not in dark or len(dark) == len(result.policies)]
 
 
 def _row(scale: _Scale, row: _Row, y: int) -> Iterator[str]:
@@ -192,9 +199,9 @@ def _legend(y: int, result: Result, *, more: int, faded: bool) -> Iterator[str]:
         yield f'<rect x="{x}" y="{y - 8}" width="26" height="{_BAR - 6}" {_HELD}/>'
         yield f'<text x="{x + 32}" y="{y}">found, and held back</text>'
         x += 190
-    if result.gaps:
+    if _shaded(result):
         yield f'<rect x="{x}" y="{y - 11}" width="26" height="{_BAR}" fill="url(#gap)" stroke="{_GRID}"/>'
-        yield f'<text x="{x + 32}" y="{y}">Prometheus did not answer</text>'
+        yield f'<text x="{x + 32}" y="{y}">a policy saw nothing</text>'
         x += 220
     if more > 0:
         yield f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end" fill="{_FAINT}">{more} more rows not shown</text>'

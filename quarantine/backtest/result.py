@@ -96,6 +96,7 @@ class Result:
     steps: int  # looks at the fleet that were decided upon; the others could not have differed
     assumptions: tuple[str, ...]  # sentences: what this takes for granted
     unseen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by policy: machines that it never saw
+    partly: Mapping[str, Mapping[str, timedelta]] = field(default_factory=dict)  # those it saw for a part, and how long
 
     def gpu_hours_out(self, policy: str | None = None) -> float:
         """GPU-hours out of service, of all outages or of those that one policy decided."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quarantine.backtest.piece import Piece
 from quarantine.backtest.result import Gap, Held
@@ -14,6 +14,9 @@ from quarantine.core.identity import Directory
 from quarantine.core.judge import selects
 from quarantine.core.model import Failed, Node
 from quarantine.core.policy import Rules
+from quarantine.core.series import Grid
+
+MOST = 0.95  # of the time: a roll-out of an exporter takes a few minutes
 
 
 @dataclass(slots=True)
@@ -22,19 +25,31 @@ class Sight:
 
     rules: Rules
     nodes: Mapping[str, Node]
-    _seen: dict[str, set[str]] = field(default_factory=dict)  # by policy
+    _seen: dict[str, dict[str, int]] = field(default_factory=dict)  # by policy and machine: steps at which it was seen
 
     def look(self, piece: Piece) -> None:
         """Note whom a piece of history shows."""
         directory = Directory.of(self.nodes)
         for policy, known in piece.questions.policies:
-            seen = self._seen.setdefault(policy.name, set())
+            shown: dict[str, int] = {}
             for reading in known:
                 lines = piece.coverage[policy.name, reading.key]
                 for line in () if isinstance(lines, Failed) else lines:
                     node = directory.node(reading.source.node, line.track.labels)
                     if isinstance(node, Node):
-                        seen.add(node.name)
+                        steps = min(piece.grid.count, len(line.track.steps) * line.stride)
+                        shown[node.name] = max(shown.get(node.name, 0), steps)  # several readings see the same
+            seen = self._seen.setdefault(policy.name, {})
+            for name, steps in shown.items():
+                seen[name] = seen.get(name, 0) + steps
+
+    def partly(self, grid: Grid) -> dict[str, dict[str, timedelta]]:
+        """By policy: the machines that it saw for a part of the time only, and for how long."""
+        enough = MOST * grid.count
+        return {
+            policy: {name: steps * grid.step for name, steps in sorted(seen.items()) if steps < enough}
+            for policy, seen in self._seen.items()
+        }
 
     def unseen(self) -> dict[str, tuple[str, ...]]:
         """By policy: the machines that it selects, in a pool, and never saw."""

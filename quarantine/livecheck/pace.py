@@ -19,8 +19,11 @@ def spacing(ask: Ask, reading: Reading, selector: Selector) -> timedelta | None:
     text = format_duration(window)
     # A series that began within the window has fewer samples than its pace would give.
     old = f"last_over_time({selector.text()}[{text}] offset {text})"
-    count = ask.number(f"quantile(0.5, count_over_time({selector.text()}[{text}]) and {old})")
-    return window / count if count else None
+    # From the sample before the window to the last one, and not to now: data that stopped a moment ago came no rarer.
+    times = f"timestamp({selector.text()})[{text}:{format_duration(reading.signal.interval)}]"
+    lasted = f"(max_over_time({times}) - min_over_time({times}))"
+    seconds = ask.number(f"quantile(0.5, {lasted} / count_over_time({selector.text()}[{text}]) and {old})")
+    return timedelta(seconds=seconds) if seconds else None
 
 
 def too_rare(policy: LoadedPolicy, reading: Reading, real: timedelta) -> Iterator[str]:

@@ -35,7 +35,7 @@ def test_nothing_found_is_a_picture_too() -> None:
 
 def test_stretches_without_an_answer_are_shaded() -> None:
     gap = Gap("gpu-hot", START, START + HOUR, "time-out")
-    assert "Prometheus did not answer" in texts(timeline(result(gaps=(gap,))))
+    assert "a policy saw nothing" in texts(timeline(result(gaps=(gap,))))
 
 
 def test_names_and_reasons_from_outside_are_no_markup() -> None:

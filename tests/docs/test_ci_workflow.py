@@ -26,7 +26,9 @@ def commands() -> Iterator[list[str]]:
             script = step.get("run", "").replace("\\\n", " ")
             for line in script.splitlines():
                 if line.strip().startswith("quarantine "):
-                    yield shlex.split(re.split(r"\s>{1,2}\s", line.strip())[0])
+                    yield shlex.split(
+                        re.split(r"\s>{1,2}\s", line.strip())[0].replace('"${base[@]}"', "--base base/policies/")
+                    )
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=" ".join)

@@ -17,7 +17,7 @@ from quarantine.ledger.migrate import upgrade
 from quarantine.sandbox.notation import series
 from quarantine.sandbox.prometheus import PrometheusServer
 from quarantine.sandbox.remotewrite import Series, write
-from tests.backtest.history import COUNT, END, NODES, START, STEP, fleet
+from tests.backtest.history import COUNT, END, NODES, START, STEP, fleet, gpu
 
 HOT = {
     "node-3": "60x100 84x260",  # from 00:50 on
@@ -163,6 +163,23 @@ def test_a_time_without_data_is_no_time_of_health(tmp_path: Path, prometheus: Pr
     assert "gpu-hot saw nothing from 10-31 22:00 to 11-01 00:00 UTC" in told
 
 
+def test_a_machine_that_was_away_for_a_while_is_said(tmp_path: Path) -> None:
+    away = {"node-2": "60x100 _x160 60x100"}
+    with PrometheusServer() as server:
+        gone = {"DCGM_FI_DEV_GPU_TEMP"}
+        whole = [s for s in fleet(nodes=6) if s.labels["Hostname"] != "node-2" or s.labels["__name__"] not in gone]
+        write(server.url, [*whole, gpu("DCGM_FI_DEV_GPU_TEMP", "node-2", 0, away["node-2"])])
+        done = backtest(policies(tmp_path / "a"), "--prometheus", server.url, *SPAN)
+    told = " ".join(done.stdout.split())
+    assert "Not everything could be seen" in told
+    assert "seen by gpu-hot for a part of the 3h 01m only: node-2 (1h" in told
+
+
+def test_faults_of_the_files_are_told_as_by_the_check(tmp_path: Path, prometheus: PrometheusServer) -> None:
+    done = backtest(policies(tmp_path / "a", above=780), "--prometheus", prometheus.url, *SPAN, code=1)
+    assert "all.yaml:" in done.stderr
+
+
 def test_where_nothing_was_seen_at_all_nothing_is_known(tmp_path: Path, prometheus: PrometheusServer) -> None:
     listed = nodes_file(tmp_path, "node-3")
     long_ago = ("--start", "2026-10-01", "--end", "2026-10-02")
@@ -185,6 +202,9 @@ def test_the_trail_says_how_often_a_policy_was_right(tmp_path: Path, prometheus:
         (("--start", "2026-11-02", "--end", "2026-11-01"), 2, "is not before --end"),
         (("--end", "2999-01-01"), 2, "is in the future"),
         (("--step", "5"), 2, "--step '5' is no duration"),
+        (("--step", "1ms"), 2, "looks from 2026-11-01 to 2026-11-01 are too many"),
+        (("--start", "0001-01-01"), 2, "are too many"),
+        (("--picture", "/no/such/place/x.svg"), 2, "there is no directory"),
         (("--policy", "gpu-cold"), 2, "there is no such policy"),
         (("--nodes", "missing.json"), 2, "No such file"),
         (("--picture", "x.gif"), 2, "ends in .svg"),

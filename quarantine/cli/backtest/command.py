@@ -37,6 +37,8 @@ class Style(StrEnum):
     MARKDOWN = "markdown"
 
 
+LONGEST = timedelta(days=366)
+MOST_STEPS = 600_000  # a year of minutes, and a little more
 Progress = Callable[[datetime], None]
 
 
@@ -77,6 +79,8 @@ def backtest(
     given = settings(config, database_url, **{"prometheus.url": prometheus})
     if picture is not None and picture.suffix != ".svg":
         raise UsageError(f"--picture {picture}: pictures are drawn as SVG; give it a name that ends in .svg")
+    if picture is not None and not picture.parent.is_dir():
+        raise UsageError(f"--picture {picture}: there is no directory {picture.parent}")
     span = _span(start, end, step, CLOCK.now())
     head = _rules(paths, given, policy, as_written=as_written)
     before = _rules(base, given, policy, as_written=as_written) if base else None
@@ -109,16 +113,26 @@ def _span(start: str, end: str, step: str, now: datetime) -> Span:
         raise UsageError(f"--start {span.start:%Y-%m-%d %H:%M} is not before --end {span.end:%Y-%m-%d %H:%M} UTC")
     if span.end > now + timedelta(minutes=1):
         raise UsageError(f"--end {span.end:%Y-%m-%d %H:%M} UTC is in the future, of which Prometheus knows nothing")
+    if span.end - span.start > LONGEST or span.grid.count > MOST_STEPS:
+        raise UsageError(
+            f"{span.grid.count:,} looks from {span.start:%Y-%m-%d} to {span.end:%Y-%m-%d} are too many: at most "
+            f"{LONGEST.days} days, and {MOST_STEPS:,} looks; choose a later --start or a longer --step"
+        )
     if span.grid.count == 0:
         raise UsageError(f"--step {step} is longer than from --start to --end: there is nothing to look at")
     return span
 
 
 def _rules(paths: list[Path], given: Settings, only: list[str] | None, *, as_written: bool) -> Rules:
+    from quarantine.adapters.policyfiles.faults import PolicyFaults, format_faults
     from quarantine.adapters.policyfiles.loader import load_rules
     from quarantine.core.rehearsal import as_enforced
 
-    rules = load_rules(paths, prefix=given.kubernetes.prefix)
+    try:
+        rules = load_rules(paths, prefix=given.kubernetes.prefix)
+    except PolicyFaults as error:  # as `policy check` tells them
+        typer.echo(format_faults(error.faults), err=True)
+        raise typer.Exit(Exit.NO) from None
     if only:
         known = {policy.name for policy in rules.policies}
         if missing := sorted(set(only) - known):

@@ -61,6 +61,11 @@ def _result(result: Result) -> dict[str, Any]:
         ],
         "gaps": [{"policy": g.policy, "start": g.start, "end": g.end, "detail": g.detail} for g in result.gaps],
         "unseen": {policy: list(nodes) for policy, nodes in result.unseen.items() if nodes},
+        "partly_seen_seconds": {
+            policy: {node: lasted.total_seconds() for node, lasted in seen.items()}
+            for policy, seen in result.partly.items()
+            if seen
+        },
         "gpu_hours_out": result.gpu_hours_out(),
         "machine_hours_out": result.machine_hours_out(),
         "gpu_hours": result.gpu_hours(),

@@ -56,7 +56,7 @@ def _found(report: Report) -> str:
     held = len({hold.node for hold in result.held if hold.node and not hold.stray} - result.by_node().keys())
     return (
         f"{out} of {result.nodes} machines would have been taken out, {result.gpu_hours_out():,.0f} GPU-hours in all"
-        + (f" ({result.gpu_hours_out() / result.gpu_hours():.2%})" if result.gpu_hours() else "")
+        + (f" ({result.gpu_hours_out() / result.gpu_hours():.2%})" if result.gpu_hours() and not result.gaps else "")
         + (f"; {_count(held, 'machine')} more {'was' if held == 1 else 'were'} found and held back" if held else "")
         + "."
     )
@@ -91,6 +91,7 @@ def unseen(result: Result) -> Iterator[str]:
     for (when, detail), policies in same.items():
         yield f"{', '.join(policies)} saw nothing from {when}: {detail}"
     yield from _never_seen(result)
+    yield from _partly_seen(result)
     if strays := [hold for hold in result.held if hold.stray]:
         names = sorted({hold.node or "(unnamed)" for hold in strays})
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
@@ -106,6 +107,20 @@ def _never_seen(result: Result) -> Iterator[str]:
     for nodes, policies in same.items():
         named = ", ".join(nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
         yield f"{_count(len(nodes), 'machine')} never seen by {', '.join(policies)}: {named}"
+
+
+def _partly_seen(result: Result) -> Iterator[str]:
+    """Machines whose exporter came, went or was away: what they showed meanwhile is not known."""
+    whole = result.span.grid.count * result.span.step
+    same: dict[tuple[str, ...], list[str]] = {}
+    for policy, seen in result.partly.items():
+        if result.unanswered(policy) == timedelta(0):  # else that is said already
+            told = tuple(f"{node} ({_lasted(lasted)})" for node, lasted in seen.items())
+            if told:
+                same.setdefault(told, []).append(policy)
+    for told, policies in same.items():
+        named = ", ".join(told[:5]) + (f" and {len(told) - 5} more" if len(told) > 5 else "")
+        yield f"seen by {', '.join(policies)} for a part of the {_lasted(whole)} only: {named}"
 
 
 def outage_rows(outages: Iterable[Outage], result: Result) -> Iterator[tuple[str, ...]]:
