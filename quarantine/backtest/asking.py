@@ -19,6 +19,8 @@ from quarantine.core.series import Grid, RangeAnswer, Track, Tracks
 from quarantine.core.trigger import Form
 from quarantine.ports import RangeMetrics
 
+AWAY = 6  # so many questions in a row without any answer, and the server is taken to be away
+PATIENCE = 3  # pieces of history for which it is asked again after that
 _PASSING = (FailureKind.TIMEOUT, FailureKind.UNREACHABLE, FailureKind.UNAVAILABLE)
 _NOBODY = (FailureKind.TIMEOUT, FailureKind.UNREACHABLE, FailureKind.REFUSED, FailureKind.MISCONFIGURED)
 GIVEN_UP = 4  # questions that nobody answers, before there ever was an answer; then no more are asked
@@ -78,30 +80,42 @@ class Asker:
     timeout: timedelta
     queries: int = 0
     points: int = 0
-    _answered: bool = False
-    _unanswered: int = 0
+    _answered: bool = False  # at any time
+    _unanswered: int = 0  # in a row
+    _pieces: int = 0  # that were begun since it answered last
     _why: str = ""
     _lock: Lock = field(default_factory=Lock)
 
+    def begin_piece(self) -> None:
+        """Time has passed: where the server was away, one question finds out whether it still is; a few times."""
+        with self._lock:
+            if self._answered and self._unanswered >= AWAY and self._pieces < PATIENCE:
+                self._unanswered, self._pieces = AWAY - 1, self._pieces + 1
+
     def __call__(self, query: str, grid: Grid) -> RangeAnswer:
-        """One answer; what may have been a passing trouble is asked once more."""
+        """One answer; what may have been a passing trouble is asked once more.
+
+        A server that is away would cost a time-out for each of hundreds of questions: after a few no more are put.
+        """
         answer = self._ask(query, grid)
         if isinstance(answer, Failed) and answer.kind in _PASSING and self._answered:
             answer = self._ask(query, grid)
         return answer
 
     def _ask(self, query: str, grid: Grid) -> RangeAnswer:
-        if not self._answered and self._unanswered >= GIVEN_UP:
+        if self._unanswered >= (AWAY if self._answered else GIVEN_UP):
             return Failed(FailureKind.UNREACHABLE, self._why, query)
         answer = self.metrics.query_range(query, grid, timeout=self.timeout)
         with self._lock:
             self.queries += 1
             if isinstance(answer, Tracks):
-                self._answered = True
+                self._answered, self._unanswered, self._pieces = True, 0, 0
                 self.points += answer.points
             elif answer.kind in _NOBODY:
                 self._unanswered += 1
                 self._why = answer.detail
+            else:
+                self._unanswered = 0  # it says no, but it is there
         return answer
 
 

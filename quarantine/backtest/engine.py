@@ -186,6 +186,7 @@ class _Walk:
         with ThreadPoolExecutor(self.manner.workers, thread_name_prefix="history") as pool:
             while first < whole.count:
                 count, points = min(self.manner.piece or size, whole.count - first), self.ask.points
+                self.ask.begin_piece()
                 piece = Piece.fetch(questions, self.ask, pool, whole, first, count, self.manner.coverage_interval)
                 if self._worth_cutting(piece):
                     size = max(SHORTEST_PIECE, count // 4)

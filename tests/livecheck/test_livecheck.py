@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -53,6 +54,7 @@ def held(
     nodes: Mapping[str, Node] | None = None,
     others: Mapping[str, tuple[LoadedPolicy, SignalSpec]] | None = None,
     pool: Mapping[str, str] | None = None,
+    later: timedelta = timedelta(0),
     **changes: Any,
 ) -> Live:
     own = policy("hot", **changes)
@@ -62,7 +64,7 @@ def held(
         signals={"gpu.temperature": judged, "gpu.tensor": load, **{name: s for name, (_, s) in extra.items()}},
         fleet=FleetSpec.model_validate({"pools": [{"name": "gpu", "nodeSelector": pool or {"gpu": "yes"}}]}),
     )
-    return hold_against(metrics, rules, Moment(NOW), parse=selectors, nodes=nodes)
+    return hold_against(metrics, rules, Moment(NOW + later), parse=selectors, nodes=nodes)
 
 
 def faults(live: Live) -> list[Remark]:
@@ -184,6 +186,12 @@ def test_values_that_come_more_rarely_than_the_signal_says_make_a_policy_unreach
     assert (
         faults(held(metrics, signal(slow), trigger={"above": 78, "for": "5m", "coverage": "40%"}, recovery=None)) == []
     )
+
+
+@pytest.mark.parametrize("seconds", [0, 75, 120, 150, 180, 240])
+def test_data_that_stopped_a_moment_ago_did_not_come_more_rarely(metrics: PrometheusMetrics, seconds: int) -> None:
+    live = held(metrics, signal(), later=timedelta(seconds=seconds))
+    assert not [remark.sentence for remark in live.remarks if "has a value every" in remark.sentence]
 
 
 def test_nodes_of_the_pool_that_lack_the_signal_are_named(metrics: PrometheusMetrics) -> None:
