@@ -6,15 +6,14 @@ outcome (a crash in between) is looked up at the far side before it is done agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from quarantine.core import letters, marks
-from quarantine.core.asked import enforcing
+from quarantine.core.asked import cordons
 from quarantine.core.case import Case, Effect, EffectStatus
-from quarantine.core.decision import Action, Decision, Kind, PendingEffect
+from quarantine.core.decision import ACTION_OF, Decision, Kind, PendingEffect
 from quarantine.core.errors import Conflict, NodeGone, Refused, Superseded, Unavailable
 from quarantine.core.model import Mode, Node
 from quarantine.core.policy import Rules
@@ -27,13 +26,6 @@ LONGEST_WAIT = timedelta(minutes=5)
 TICKET_FIRST = timedelta(minutes=2)
 _ORDER = list(Effect)
 _AFTER_MARK = (Effect.EVENT, Effect.TICKET, Effect.NOTIFY)
-_ACTION: Mapping[Effect, Action] = {
-    Effect.MARK: Action.QUARANTINE,
-    Effect.EVENT: Action.QUARANTINE,
-    Effect.TICKET: Action.TICKET,
-    Effect.NOTIFY: Action.NOTIFY,
-    Effect.UNMARK: Action.RELEASE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +143,7 @@ class Executor:
             by_us = node.annotations.get(f"{prefix}/cordoned-by") == "quarantine"
             return Outcome(f"{case.node} carries the taint {said} already", node.resource_version, cordoned_by_us=by_us)
         patch = marks.mark(
-            node, case, prefix=prefix, reason=case.reason, cordon=self._cordons(case), phase=case.phase.value
+            node, case, prefix=prefix, reason=case.reason, cordon=cordons(case, self.rules), phase=case.phase.value
         )
         try:
             written = self.cluster.patch_node(patch)
@@ -160,10 +152,6 @@ class Executor:
         by_us = marks.cordoned_by_us(patch, prefix)
         cordon = "cordoned and " if by_us else "left cordoned as it was and " if node.unschedulable else ""
         return Outcome(f"{case.node} is {cordon}tainted {said}", written.resource_version, cordoned_by_us=by_us)
-
-    def _cordons(self, case: Case) -> bool:
-        found = enforcing(case, self.rules)
-        return not found or any(policy.spec.response.cordon for policy in found)
 
     def _unmark(self, case: Case, node: Node | None) -> Outcome:
         if node is None or not marks.machine_matches(node, case.machine):
@@ -226,7 +214,7 @@ def _decision(pending: PendingEffect, case: Case, outcome: Outcome, at: datetime
     return Decision(
         at=at,
         kind=Kind.DONE if outcome.done else Kind.FAILED,
-        action=_ACTION[pending.effect],
+        action=ACTION_OF[pending.effect],
         reason=outcome.reason,
         actor=actor,
         node=case.node,

@@ -13,9 +13,9 @@ from quarantine.core.identity import device_of
 from quarantine.core.model import Answer, Device, Failed, FailureKind, Mode, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.narrowing import (
     ASKED_TOGETHER,
-    NARROWED_AT_ONCE,
     Key,
     devices_of,
+    found_by_others,
     key_of,
     parts,
     to_recover,
@@ -163,15 +163,8 @@ class Observer:
         found = {r.key: _named(trigger[r.key], r) for r in readings}
         answers: dict[str, Answer] = {}
         for reading in readings:
-            asked_about = {
-                device: None
-                for other in readings
-                if other.key != reading.key and (absent or other.source.exporter != reading.source.exporter)
-                for device in found[other.key]
-            }
-            devices = list(asked_about)[: None if absent else ASKED_TOGETHER]
-            some = (devices[i : i + NARROWED_AT_ONCE] for i in range(0, len(devices), NARROWED_AT_ONCE))
-            queries = [query for part in some if (query := promql.others(policy, reading, part)) is not None]
+            about = found_by_others(reading, readings, found, absent=absent)
+            queries = [query for part in about if (query := promql.others(policy, reading, part)) is not None]
             if queries:
                 answers[reading.key] = _together([ask(query) for query in queries], queries[0])
         return answers

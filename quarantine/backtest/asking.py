@@ -11,7 +11,7 @@ from threading import Lock
 from quarantine.core import promql
 from quarantine.core.identity import device_of
 from quarantine.core.model import Device, Failed, FailureKind, Sample
-from quarantine.core.narrowing import ASKED_TOGETHER, NARROWED_AT_ONCE, devices_of, key_of, parts, too_many_gone
+from quarantine.core.narrowing import ASKED_TOGETHER, devices_of, found_by_others, key_of, parts, too_many_gone
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.readings import Reading
 from quarantine.core.selectors import Labels
@@ -161,15 +161,8 @@ def others(
     named = {reading.key: _named(bad[reading.key], reading) for reading in known}
     found: dict[str, Lines] = {}
     for reading in known:
-        asked_about = dict.fromkeys(
-            device
-            for other in known
-            if other.key != reading.key and (absent or other.source.exporter != reading.source.exporter)
-            for device in named[other.key]
-        )
-        devices = list(asked_about)[: None if absent else ASKED_TOGETHER]
-        some = (devices[i : i + NARROWED_AT_ONCE] for i in range(0, len(devices), NARROWED_AT_ONCE))
-        queries = [query for part in some if (query := promql.others(policy, reading, part)) is not None]
+        about = found_by_others(reading, known, named, absent=absent)
+        queries = [query for part in about if (query := promql.others(policy, reading, part)) is not None]
         if queries:
             found[reading.key] = _lines(ask, queries, grid)
     return found

@@ -156,6 +156,12 @@ def _asking(draft: Draft, case: Case) -> list[Claim]:
     return found
 
 
+def cordons(case: Case, rules: Rules) -> bool:
+    """Whether its mark comes with a cordon. Where no policy acts (a person opened it, it was adopted), it does."""
+    found = enforcing(case, rules)
+    return not found or any(policy.spec.response.cordon for policy in found)
+
+
 def _wanted(draft: Draft, case: Case, asking: list[Claim], common: Mapping[str, Common]) -> tuple[bool, bool]:
     if case.by_person:
         return True, True

@@ -28,6 +28,16 @@ class Action(StrEnum):
     ANSWER = "answer"  # a person's request was refused
 
 
+# What the outcome of an effect is about.
+ACTION_OF: Mapping[Effect, Action] = {
+    Effect.MARK: Action.QUARANTINE,
+    Effect.EVENT: Action.QUARANTINE,
+    Effect.TICKET: Action.TICKET,
+    Effect.NOTIFY: Action.NOTIFY,
+    Effect.UNMARK: Action.RELEASE,
+}
+
+
 class Kind(StrEnum):
     """What sort of row of the trail a decision is."""
 

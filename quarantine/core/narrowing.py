@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from quarantine.core.case import Case
-from quarantine.core.model import DeviceKind, Node, Verdict
+from quarantine.core.model import Device, DeviceKind, Node, Verdict
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.readings import Reading
 from quarantine.core.selectors import Labels
@@ -70,3 +70,21 @@ def too_many_gone(count: int, reading: Reading) -> str:
         f"{count} devices of {reading.key} are gone at once from nodes that still show others: no hardware fails like "
         "that, so look for a label or a metric that was renamed; what is expected of each node is still compared"
     )
+
+
+def found_by_others(
+    reading: Reading, readings: Sequence[Reading], found: Mapping[str, Iterable[Device]], *, absent: bool
+) -> Iterator[Sequence[Device]]:
+    """The devices (by reading key) that a reading is asked about since others found them bad; a query's worth each.
+
+    To show where exporters disagree; and what is absent must be absent from every reading, also of the same exporter.
+    """
+    devices = dict.fromkeys(
+        device
+        for other in readings
+        if other.key != reading.key and (absent or other.source.exporter != reading.source.exporter)
+        for device in found[other.key]
+    )
+    asked = list(devices)[: None if absent else ASKED_TOGETHER]
+    for start in range(0, len(asked), NARROWED_AT_ONCE):
+        yield asked[start : start + NARROWED_AT_ONCE]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quarantine.core import marks
-from quarantine.core.asked import enforcing
+from quarantine.core.asked import cordons
 from quarantine.core.case import Case, Effect, EffectStatus
-from quarantine.core.decision import Action, Decision, Kind, State
+from quarantine.core.decision import ACTION_OF, Decision, Kind, State
 from quarantine.core.model import Answer, Mode, Node, PolicyAnswers
 from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
@@ -17,13 +17,6 @@ from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve, fold
 
 MEMORY = timedelta(days=28)  # ended cases are remembered for so long, as by the ledger
-_ACTION: Mapping[Effect, Action] = {
-    Effect.MARK: Action.QUARANTINE,
-    Effect.EVENT: Action.QUARANTINE,
-    Effect.TICKET: Action.TICKET,
-    Effect.NOTIFY: Action.NOTIFY,
-    Effect.UNMARK: Action.RELEASE,
-}
 
 
 def as_enforced(rules: Rules) -> Rules:
@@ -96,7 +89,7 @@ class Rehearsal:
                 Decision(
                     at=now,
                     kind=Kind.DONE,
-                    action=_ACTION[effect],
+                    action=ACTION_OF[effect],
                     reason=f"{effect} of case {case.id} on {case.node} is done",
                     actor=self.actor,
                     node=case.node,
@@ -110,8 +103,7 @@ class Rehearsal:
             )
 
     def _mark(self, case: Case) -> bool:
-        found = enforcing(case, self.rules)
-        cordon = not found or any(policy.spec.response.cordon for policy in found)
+        cordon = cordons(case, self.rules)
         prefix = self.rules.prefix
         node = self.nodes[case.node]
         patch = marks.mark(node, case, prefix=prefix, reason=case.reason, cordon=cordon, phase=case.phase.value)

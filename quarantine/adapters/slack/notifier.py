@@ -13,7 +13,7 @@ import http.client
 import logging
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,7 +26,6 @@ from quarantine.adapters.slack.errors import masked, translate
 from quarantine.core.errors import NotifierRefused, NotifierUnavailable, UsageError
 from quarantine.core.letters import CaseReport
 
-EVENT = "quarantine_case"
 SLACK = "https://slack.com/api/"
 
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
@@ -42,6 +41,9 @@ _SILENT.setLevel(logging.CRITICAL + 1)
 
 class SlackNotifier:
     """Implements `ports.Notifier`. A message's reference is `channel:ts`."""
+
+    EVENT = "quarantine_case"  # in a message's metadata: what it is about,
+    KEY = "case"  # and under which name its key stands there
 
     def __init__(
         self,
@@ -101,7 +103,11 @@ class SlackNotifier:
         """Ask for the swap. The caller has looked it up before, if an earlier post is in doubt."""
         channel = self._routed(report.channel)
         blocks, text = render(report, ticket), fallback(report, ticket)
-        metadata = {"event_type": EVENT, "event_payload": {"case": report.key, "cluster": self._cluster}}
+        return self._send(channel, text, blocks, report.key)
+
+    def _send(self, channel: str, text: str, blocks: Sequence[dict[str, Any]], key: str) -> str:
+        """Post what `find` finds again by its key."""
+        metadata = {"event_type": self.EVENT, "event_payload": {self.KEY: key, "cluster": self._cluster}}
         answer = self._call(
             "chat.postMessage",
             lambda: self._client.chat_postMessage(
@@ -149,10 +155,10 @@ class SlackNotifier:
 
     def _carries(self, message: Any, key: str) -> bool:
         metadata = message.get("metadata") if isinstance(message, Mapping) else None
-        if not isinstance(metadata, Mapping) or metadata.get("event_type") != EVENT:
+        if not isinstance(metadata, Mapping) or metadata.get("event_type") != self.EVENT:
             return False
         payload = metadata.get("event_payload")
-        return isinstance(payload, Mapping) and payload.get("case") == key and payload.get("cluster") == self._cluster
+        return isinstance(payload, Mapping) and payload.get(self.KEY) == key and payload.get("cluster") == self._cluster
 
     def _call(self, method: str, call: Callable[[], SlackResponse]) -> Mapping[str, Any]:
         where = masked(f"{self._client.base_url}{method}")
@@ -204,6 +210,12 @@ def connect(
 
     Raises NotifierRefused on what cannot be a token, UsageError on what is no channel's id or no URL.
     """
+    client = client_of(token, base_url, timeout)
+    return SlackNotifier(client, channel, cluster=cluster, now=now, look_back=look_back)
+
+
+def client_of(token: str, base_url: str, timeout: timedelta) -> WebClient:
+    """A client that does not retry. Raises as `connect`."""
     if not _URL.fullmatch(base_url):
         raise UsageError(f"the base URL given for Slack is no URL: it must look like {SLACK}")
     token = token.strip()
@@ -220,4 +232,4 @@ def connect(
     )
     # The SDK takes HTTPS_PROXY and ignores NO_PROXY; left to itself, urllib heeds both.
     client.proxy = None
-    return SlackNotifier(client, channel, cluster=cluster, now=now, look_back=look_back)
+    return client

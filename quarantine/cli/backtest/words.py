@@ -132,9 +132,6 @@ def outage_rows(outages: Iterable[Outage], result: Result) -> Iterator[tuple[str
         yield (outage.node, when, _for(outage, result), outage.policy + also, str(outage.device), hours)
 
 
-_HELD = ("machine or policy", "held by", "from (UTC)", "for", "why")
-
-
 def spared_rows(difference: Difference) -> Iterator[tuple[str, ...]]:
     """As `SPARED` has it: not found any more, or found and held back, are two things."""
     for outage, row in zip(difference.spared, outage_rows(difference.spared, difference.base), strict=True):
