@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from quarantine.core import words
 from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
@@ -24,6 +25,10 @@ def requests(draft: Draft) -> None:
                 _open(draft, request)
             case RequestKind.RELEASE:
                 _release(draft, request)
+            case RequestKind.WAIVE | RequestKind.PAUSE | RequestKind.RESUME | RequestKind.MAINTAIN:
+                words.decide(draft, request)
+            case RequestKind.REPAIRED | RequestKind.ADOPT:
+                words.decide(draft, request)
             case RequestKind.UNKNOWN:
                 _refuse(draft, request, "this version of the controller does not know such a request")
             case _:

@@ -70,6 +70,17 @@ class HeldBy(StrEnum):
     CHANGED = "changed-policy"  # a policy that is new in its version only observes at first
     BROKEN_FILE = "broken-file"  # a policy file cannot be used as it is
     OVERDUE = "overdue"  # a phase has lasted longer than its deadline, and only a person can end it
+    WAIVED = "waived"  # a person's word that the machine stays in service for a while
+    PAUSED = "paused"  # a person's word that nothing new is done: in all, for a policy or for a pool
+    UNCORDONED = "uncordoned"  # somebody took our cordon away and left the taint: is the machine wanted back?
+    REWRITTEN = "rewritten"  # a program rewrites the taint list without our taint, again and again
+    RESTORED = "restored-ledger"  # the ledger is older than the marks on the cluster
+    DRAIN = "drain"  # pods do not leave: a disruption budget, no good moment, a pod that comes back
+    UNKNOWN_PODS = "unknown-pods"  # which pods run on the node could not be asked
+    PROCEDURE = "procedure"  # a procedure failed, or it is not known what became of it
+    READY = "ready"  # proven, and the policy leaves the release to a person
+    SPENT = "spent"  # every remedy of the policy was tried
+    TRICKLE = "trickle"  # what was held before goes out a few at a time
 
 
 class Effect(StrEnum):
@@ -77,9 +88,15 @@ class Effect(StrEnum):
 
     MARK = "mark"  # cordon, taint, label and annotations in one conditional write
     EVENT = "event"  # the Kubernetes Event that says why
-    TICKET = "ticket"
+    PHASE = "phase"  # the label that says the case's phase, and nothing else of the mark
+    RUN = "run"  # start the procedure that the case's `run` names
+    EVICT = "evict"  # ask the pods that the case's `leaving` names to leave
+    TICKET = "ticket"  # tell the provider
+    REPLACE = "replace"  # ask the provider for another machine; what is on this one may be destroyed
     NOTIFY = "notify"
     UNMARK = "unmark"  # take away exactly what MARK added
+    CONDITION = "condition"  # the node condition HardwareSuspect, as the case stands
+    CLOSE = "close"  # end the ticket of a machine that is back in service
 
 
 class EffectStatus(StrEnum):
@@ -96,6 +113,79 @@ class EffectState:
 
     status: EffectStatus
     ref: str = ""
+
+
+class Purpose(StrEnum):
+    """What a procedure is run for."""
+
+    EVIDENCE = "evidence"
+    RESET = "reset"
+    REBOOT = "reboot"
+    BURN_IN = "burn-in"
+
+
+class RunOutcome(StrEnum):
+    """What became of a procedure. `LOST`: it is not known, and it is not run again by itself."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    LATE = "late"  # its time was up
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a procedure on a case's machine. `name` is also that of the Kubernetes Job, where it is one."""
+
+    name: str  # <case>-<purpose>-<n>
+    purpose: Purpose
+    procedure: str  # its name in the rules
+    asked_at: datetime
+    until: datetime  # when its time is up
+    outcome: RunOutcome = RunOutcome.RUNNING
+    ended_at: datetime | None = None
+    output: str = ""  # where it put what it found, by its template
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodRef:
+    """A pod, never to be taken for another one of its name (invariant 16)."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The pods that were asked to leave a machine, together."""
+
+    at: datetime
+    pods: tuple[PodRef, ...]
+    gang: str = ""  # which they are of; empty: each stands for itself
+
+
+class Step(StrEnum):
+    """A rung of the ladder of remedies."""
+
+    RESET = "reset"
+    REBOOT = "reboot"
+    REPORT = "report"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A step that was taken in a case. `number` is its place in the ladder of that time, from 0."""
+
+    step: Step
+    number: int
+    at: datetime
+    procedure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +240,35 @@ class Case:
     cordoned_by_us: bool | None = None  # None until the node was written
     pool: str = ""
     by_person: bool = False  # a person opened it: no metric ends it
+    runs: tuple[Run, ...] = ()  # oldest first; the last one may still be running
+    leaving: tuple[Leaving, ...] = ()  # oldest first
+    rungs: tuple[Rung, ...] = ()  # oldest first
+    sent_away: Machine | None = None  # the machine that the case was about, once another one took its place
+    gate: bool = False  # a machine that is new here, and marked until it has proven itself
+    put_back: tuple[datetime, ...] = ()  # when our taint was put back after a program had removed it
+    boots: tuple[str, ...] = ()  # boot ids that the machine had before, during the case
+
+    @property
+    def run(self) -> Run | None:
+        """The procedure that is running; None where none is."""
+        return self.runs[-1] if self.runs and self.runs[-1].outcome is RunOutcome.RUNNING else None
+
+    def last_run(self, purpose: Purpose) -> Run | None:
+        """The latest run for this purpose."""
+        return next((run for run in reversed(self.runs) if run.purpose is purpose), None)
+
+    def is_pending(self, effect: Effect) -> bool:
+        """Whether this effect was asked for and has no outcome yet."""
+        state = self.effects.get(effect)
+        return state is not None and state.status is EffectStatus.PENDING
+
+    @property
+    def told_provider(self) -> bool:
+        """Whether the provider was, or is about to be, asked for something: no metric closes the case then."""
+        return any(
+            (state := self.effects.get(effect)) is not None and state.status is not EffectStatus.ABANDONED
+            for effect in (Effect.TICKET, Effect.REPLACE)
+        )
 
     @property
     def waits_for_mark(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase
+from quarantine.core.case import Case, Effect, Evidence, HeldBy, Leaving, Phase, Run, Rung
 from quarantine.core.model import Device, Machine, Severity, Verdict
 
 
@@ -25,7 +25,21 @@ class Action(StrEnum):
     ADOPT = "adopt"
     FOLLOW = "follow"  # the node object was made again for the same machine: the case goes with it
     JUDGE = "judge"  # a policy could not be judged, or can be again
-    ANSWER = "answer"  # a person's request was refused
+    ANSWER = "answer"  # a person's request was refused, or changes no case
+    IDENTIFY = "identify"  # what hardware the machine is made of
+    REMARK = "remark"  # our taint is put back after a program removed it
+    DRAIN = "drain"  # the machine is being emptied, or is empty
+    EVICT = "evict"  # pods are asked to leave
+    RUN = "run"  # a procedure is started, or what became of it is known
+    STEP = "step"  # a step of the ladder of remedies
+    SWAP = "swap"  # another machine is in the place of this one
+    PROVE = "prove"  # probation: it begins, or the machine has proven itself
+    WAIVE = "waive"  # a person's word that the machine stays in service
+    PAUSE = "pause"  # a person's word that nothing new is done
+    RESUME = "resume"
+    MAINTAIN = "maintain"  # a person's word that planned work is under way
+    WITHDRAW = "withdraw"  # what was told the provider is taken back
+    SHOW = "show"  # what people see on the Node object follows the case
 
 
 # What the outcome of an effect is about.
@@ -35,6 +49,12 @@ ACTION_OF: Mapping[Effect, Action] = {
     Effect.TICKET: Action.TICKET,
     Effect.NOTIFY: Action.NOTIFY,
     Effect.UNMARK: Action.RELEASE,
+    Effect.PHASE: Action.SHOW,
+    Effect.CONDITION: Action.SHOW,
+    Effect.RUN: Action.RUN,
+    Effect.EVICT: Action.EVICT,
+    Effect.REPLACE: Action.STEP,
+    Effect.CLOSE: Action.WITHDRAW,
 }
 
 
@@ -60,6 +80,26 @@ class BudgetState:
     limit_out: int
     limit_recent: int
     spares: int | None = None  # held in reserve; when as many are out, only fatal findings take out more
+
+
+class WordKind(StrEnum):
+    """What a person's standing word is about."""
+
+    PAUSE = "pause"
+    MAINTENANCE = "maintenance"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A person's word that stands until it ends or is taken back. A waiver is a `Dismissal`: it is about findings."""
+
+    key: str  # unique among those that stand: `pause/all`, `pause/policy/gpu-hot`, `maintenance/rack=r7`
+    kind: WordKind
+    scope: str  # of a pause: all, policy/NAME or pool/NAME; of maintenance: a node's name, or label=value,…
+    by: str
+    reason: str
+    since: datetime
+    until: datetime | None = None  # None: until it is taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +130,14 @@ class Decision:
     ref: str = ""  # what the far side calls it
     cordoned_by_us: bool | None = None
     request: str | None = None  # the request that this answers
-    until: datetime | None = None  # how long a person's dismissal stands
+    until: datetime | None = None  # how long a person's dismissal, waiver, pause or maintenance stands
     pool: str = ""
+    run: Run | None = None  # a procedure as it stands after this decision: the case's latest, or a new one
+    leaving: Leaving | None = None  # pods that are asked to leave by this decision
+    rung: Rung | None = None  # a step that is taken by this decision
+    word: Word | None = None  # a person's word that begins to stand
+    unword: str = ""  # the key of one that ends
+    gate: bool | None = None  # True: opens a case for a machine that is new here
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +160,8 @@ class Dismissal:
     findings: tuple[tuple[str, Device], ...]  # (signal, device): whatever the policy is called
     until: datetime
     reason: str
+    waiver: bool = False  # nothing that is not fatal takes the machine out meanwhile, whether it was known or not
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +174,8 @@ class State:
     quarantined_at: tuple[tuple[datetime, str], ...] = ()  # (when, pool), for the pace
     answered: frozenset[str] = frozenset()  # ids of answered requests
     ended: frozenset[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
+    words: Mapping[str, Word] = field(default_factory=dict)  # that stand, by key
+    recorded_until: datetime | None = None  # when the newest decision was taken; None: there is none
 
     def open_case_of(self, node: str) -> Case | None:
         """The open case of a node name; there is at most one."""
@@ -140,6 +190,12 @@ class RequestKind(StrEnum):
 
     OPEN = "open"
     RELEASE = "release"
+    WAIVE = "waive"
+    PAUSE = "pause"
+    RESUME = "resume"
+    MAINTAIN = "maintain"
+    REPAIRED = "repaired"  # the machine was repaired or replaced, says a person or the provider
+    ADOPT = "adopt"  # the ledger is older than the marks on the cluster: take them over
     UNKNOWN = "unknown"  # of a newer version: answered, and not done
 
 
@@ -154,6 +210,8 @@ class Request:
     actor: str
     channel: str  # cli, slack, annotation
     at: datetime
+    until: datetime | None = None  # of a waiver, a pause, maintenance
+    scope: str = ""  # of a pause, a resumption, maintenance; `node` is empty then
 
 
 @dataclass(frozen=True, slots=True)

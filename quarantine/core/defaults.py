@@ -44,6 +44,9 @@ class DefaultsSpec(Model):
     """What all policies have in common."""
 
     policy: PolicyDefaults = PolicyDefaults()
+    severities: dict[Severity, PolicyDefaults] = Field(
+        default_factory=dict, description="The same for policies of one severity; goes before `policy`."
+    )
     thresholds: dict[Name, Number] = Field(
         default_factory=dict, description="Numbers with names; a policy writes the name where it wants the number."
     )

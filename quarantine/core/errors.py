@@ -10,6 +10,8 @@ QuarantineError
 ├── Refused               a dependency answered no, and will again until somebody changes something (exit 3)
 │   ├── ClusterRefused, TicketsRefused, NotifierRefused
 │   └── SchemaMismatch    the ledger's schema is older or newer than the code
+├── EvictionBlocked       a disruption budget is in the way for now
+├── EvictionImpossible    a pod will never be let go as things are
 ├── Conflict              the object changed since it was read; read again and plan again
 ├── NodeGone              the node, or the node of that uid, does not exist any more
 └── Superseded            another writer has the term: stop at once
@@ -70,6 +72,14 @@ class NotifierRefused(Refused):
 
 class SchemaMismatch(Refused):
     """The ledger has another schema than this code."""
+
+
+class EvictionBlocked(QuarantineError):
+    """429: a PodDisruptionBudget allows no disruption now. Back off, and let others go first."""
+
+
+class EvictionImpossible(QuarantineError):
+    """500 for overlapping budgets, 422, or no right to evict: tell a person."""
 
 
 class Conflict(QuarantineError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from quarantine.core.document import LabelName, Metadata, Model, Name, Text
 from quarantine.core.model import Severity
-from quarantine.core.units import Count, Share
+from quarantine.core.units import Count, Duration, Share
 
 
 class Budget(Model):
@@ -26,6 +27,30 @@ class Expected(Model):
     ib_ports: Count | None = Field(default=None, description="InfiniBand ports that are in use.")
 
 
+class DrainPace(Model):
+    """How fast machines of a pool are emptied."""
+
+    evictions_per_minute: Count = Field(default=10, description="Of pods, in the whole pool.")
+    machines_at_once: Count = Field(default=2, description="That are being emptied. A gang's machines count as one.")
+
+
+class Gate(Model):
+    """A machine that is new in the pool, or new under its name, proves itself before anything is scheduled on it."""
+
+    burn_in: Name = Field(description="The Procedure that must succeed.")
+    younger: Duration = Field(
+        default=timedelta(hours=1),
+        description="Node objects that are older were here before: a gate that is new stops nobody who works.",
+    )
+
+
+class Domain(Model):
+    """Machines that jobs can use only together: the trays of an NVLink domain."""
+
+    by: Name = Field(description="The fleet's topology name that says which: nvlink-domain.")
+    machines: Count = Field(description="So many of a domain a job needs; with fewer, the others are out of use too.")
+
+
 class Pool(Model):
     """Machines that are interchangeable, and whose budget is one."""
 
@@ -41,6 +66,9 @@ class Pool(Model):
     budget: Budget = Budget()
     provider: Name = Field(default="provider", description="Who replaces its machines.")
     expected: Expected = Field(default=Expected(), description="For triggers of absence.")
+    drain: DrainPace = DrainPace()
+    gate: Gate | None = Field(default=None, description="Left out, a new machine may be used at once.")
+    domain: Domain | None = Field(default=None, description="Left out, each machine counts for itself.")
 
 
 class Provider(Model):
@@ -85,6 +113,49 @@ class Maintenance(Model):
     taints: tuple[str, ...] = Field(default=(), description="Keys of taints.")
 
 
+class Checkpoint(Model):
+    """How it is known when a training job wrote its last checkpoint. Either, or both: the later word counts."""
+
+    annotation: str | None = Field(
+        default=None, description="Of a pod of the job: a time in RFC 3339, or seconds since 1970."
+    )
+    query: Text | None = Field(
+        default=None,
+        description="PromQL whose value is the time of the last checkpoint in seconds since 1970; labels `namespace` "
+        "and `pod` name a pod of the job.",
+    )
+
+
+class Workloads(Model):
+    """What runs in the fleet, as far as draining must know."""
+
+    gang_labels: tuple[str, ...] = Field(
+        default=(),
+        description="Labels of pods: those with the same value, in the same namespace, live and die together. JobSet, "
+        "Job, Kubeflow's and Kueue's own labels are known.",
+    )
+    training: dict[str, str] = Field(
+        default_factory=dict, description="Pods with all these labels are training; so is what is of a gang or a Job."
+    )
+    checkpoint: Checkpoint = Checkpoint()
+
+
+class Inventory(Model):
+    """Which GPUs a machine has, by their UUIDs: whether what comes back is what was sent away is told by them."""
+
+    signal: Name = Field(description="A signal of GPUs that every one of them has: gpu.temperature.")
+    memory: Duration = Field(
+        default=timedelta(hours=6),
+        description="How far back a GPU counts that is no more seen: one that fell off the bus cannot be asked.",
+    )
+
+
+GUARDS = {
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+
+
 class FleetSpec(Model):
     """The cluster that is judged."""
 
@@ -103,6 +174,19 @@ class FleetSpec(Model):
     )
     providers: tuple[Provider, ...] = Field(default=(), description="Where given, each pool must name one of them.")
     routes: tuple[Route, ...] = ()
+    workloads: Workloads = Workloads()
+    inventory: Inventory | None = Field(
+        default=None, description="Left out, a machine is known by its provider id and system UUID alone."
+    )
+    place: tuple[str, ...] = Field(
+        default=(),
+        description="Node labels that say where a machine stands (rack, slot, leaf port), the widest first. A fault "
+        "that comes back in the same place on another machine is the place's. Left out, the node's name is the place.",
+    )
+    guards: dict[str, str] = Field(
+        default=GUARDS,
+        description="Annotations that keep autoscalers from removing a node under a case; taken off again at its end.",
+    )
     maintenance: Maintenance = Maintenance()
     automata: tuple[Text, ...] = Field(
         default=(),

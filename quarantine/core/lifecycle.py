@@ -24,6 +24,8 @@ def _rule(deadline: timedelta | None, overdue: str, *exits: Phase) -> Rule:
 
 _P = Phase
 _ALWAYS = (_P.RELEASED, _P.DISMISSED, _P.RETIRED)
+_CHANGED = (_P.SWAPPED, _P.PROBATION, *_ALWAYS)  # another machine came, or a person says that it is repaired
+_WORKED_ON = (_P.REMEDY, _P.SWAP_REQUESTED, *_CHANGED)
 _DAY = timedelta(days=1)
 
 TRANSITIONS: Mapping[Phase, Rule] = {
@@ -32,16 +34,15 @@ TRANSITIONS: Mapping[Phase, Rule] = {
         7 * _DAY,
         "nobody has repaired, replaced or released the machine",
         _P.DRAINING,
-        _P.REMEDY,
-        _P.SWAP_REQUESTED,
-        *_ALWAYS,
+        _P.DRAINED,
+        *_WORKED_ON,
     ),
-    _P.DRAINING: _rule(_DAY, "pods do not leave the machine", _P.QUARANTINED, _P.DRAINED, *_ALWAYS),
-    _P.DRAINED: _rule(_DAY, "no remedy was begun", _P.REMEDY, _P.SWAP_REQUESTED, *_ALWAYS),
-    _P.REMEDY: _rule(_DAY, "the remedy has not ended", _P.SWAP_REQUESTED, _P.PROBATION, *_ALWAYS),
-    _P.SWAP_REQUESTED: _rule(7 * _DAY, "the provider has not replaced the machine", _P.SWAPPED, _P.PROBATION, *_ALWAYS),
+    _P.DRAINING: _rule(_DAY, "pods do not leave the machine", _P.QUARANTINED, _P.DRAINED, *_CHANGED),
+    _P.DRAINED: _rule(_DAY, "no remedy was begun", *_WORKED_ON),
+    _P.REMEDY: _rule(_DAY, "the remedy has not ended", _P.DRAINED, _P.SWAP_REQUESTED, *_CHANGED),
+    _P.SWAP_REQUESTED: _rule(7 * _DAY, "the provider has not replaced the machine", *_CHANGED),
     _P.SWAPPED: _rule(_DAY, "the new machine was not taken over", _P.PROBATION, *_ALWAYS),
-    _P.PROBATION: _rule(3 * _DAY, "the machine has not proven itself under load", _P.QUARANTINED, *_ALWAYS),
+    _P.PROBATION: _rule(3 * _DAY, "the machine has not proven itself", _P.QUARANTINED, _P.SWAPPED, *_ALWAYS),
     _P.RELEASED: _rule(None, ""),
     _P.DISMISSED: _rule(None, ""),
     _P.RETIRED: _rule(None, ""),

@@ -40,6 +40,20 @@ class NodeEvent:
     warning: bool
 
 
+CONDITION = "HardwareSuspect"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """Our condition on a node, merged by its type into the others. Refused unless the node is still of this uid."""
+
+    node: str
+    uid: str
+    status: bool
+    reason: str  # CamelCase, for machines
+    message: str  # for people
+
+
 def taint_key(prefix: str) -> str:
     """The taint's key."""
     return f"{prefix}/suspect"

@@ -93,6 +93,8 @@ class Machine:
     provider_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
+    gpus: tuple[str, ...] = ()  # UUIDs, sorted, as its exporters named them; a Node object does not tell
+    place: str = ""  # where it stands: the value of the fleet's `place` labels, `rack=r7/slot=4`
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,10 @@ class Node:
     ready: bool | None  # None: the Ready condition is Unknown or missing
     addresses: tuple[str, ...] = ()
     gpus: int | None = None  # whole ones, by the node's own word (`core.capacity`); None: it cannot be told
+    created_at: datetime | None = None  # of the Node object
+    # Who wrote the taint list last, of managedFields; empty: nobody owns one. A removed list leaves no owner.
+    tainted_by: str = ""
+    suspect: str = ""  # the status of our node condition: True, False, Unknown; empty: it has none
 
 
 # --- Prometheus -------------------------------------------------------------------------------------------------------

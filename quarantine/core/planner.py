@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quarantine.core import asked, fitness, recovery, strays, triage, upkeep
+from quarantine.core import asked, fitness, recovery, restored, strays, triage, upkeep
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Hold, Kind
 from quarantine.core.draft import JUDGE, Draft
@@ -13,6 +13,8 @@ from quarantine.core.judge import Judgement, judge
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.snapshot import Plan, Snapshot
+from quarantine.core.treatment import drain, gate, probation, proceed, swap
+from quarantine.core.treatment.owed import owed
 
 
 def plan(snapshot: Snapshot, rules: Rules) -> Plan:
@@ -24,9 +26,12 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     draft = Draft(snapshot, rules)
     judgements = judge_all(snapshot, rules)
     draft.found(judgements)
+    restored.watch(draft)
     asked.requests(draft)
     upkeep.cases(draft)
     upkeep.marks(draft)
+    swap.identify(draft)
+    gate.newcomers(draft)
     fit = fitness.policies_fit(draft, judgements)
     for judgement in fit:
         strays.strays(draft, judgement)
@@ -34,10 +39,13 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     # What ends comes before what begins: the budget that it frees is there in the same plan.
     upkeep.late_marks(draft)
     recovery.recoveries(draft, judgements)
+    probation.probations(draft)
     draft.count_budgets()
     triage.offences(draft, fit)
     upkeep.deadlines(draft)
-    asked.swaps(draft)
+    due = owed(draft)
+    proceed.proceed(draft, due)
+    drain.drains(draft, due)
     upkeep.sweep(draft)
     decisions = tuple(draft.decisions)
     return Plan(

@@ -13,6 +13,7 @@ from quarantine.core.defaults import Defaults
 from quarantine.core.document import Metadata, Model, Name, Text
 from quarantine.core.fleet import Fleet, FleetSpec
 from quarantine.core.model import DeviceKind, Mode, Severity
+from quarantine.core.procedure import Procedure, ProcedureSpec
 from quarantine.core.response import Breaker, Correlation, Escalation, Grace, Response
 from quarantine.core.signal import DeviceLabel, NodeLabel, Plausible, Signal, SignalSpec, Source
 from quarantine.core.trigger import Recovery, Trigger
@@ -92,12 +93,13 @@ class Policy(Model):
     spec: PolicySpec
 
 
-Document = Signal | Policy | Fleet | Defaults
-KINDS: Mapping[str, type[Signal] | type[Policy] | type[Fleet] | type[Defaults]] = {
+Document = Signal | Policy | Fleet | Defaults | Procedure
+KINDS: Mapping[str, type[Signal] | type[Policy] | type[Fleet] | type[Defaults] | type[Procedure]] = {
     "Signal": Signal,
     "Policy": Policy,
     "Fleet": Fleet,
     "Defaults": Defaults,
+    "Procedure": Procedure,
 }
 
 
@@ -130,6 +132,7 @@ class Rules:
     fleet: FleetSpec
     prefix: str = "quarantine.gpu"
     dismissal: timedelta = field(default=timedelta(days=7))
+    procedures: Mapping[str, ProcedureSpec] = field(default_factory=dict)
 
     def policy(self, name: str) -> LoadedPolicy | None:
         """By name."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from quarantine.core.decision import Decision, PendingEffect, Request, State
-from quarantine.core.model import Answer, Mode, Node, PolicyAnswers
+from quarantine.core.model import Answer, Failed, Mode, Node, PolicyAnswers
+from quarantine.core.workload import RunStatus, Workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,13 @@ class Snapshot:
     # How long the nodes have been up, in seconds, at most the longest grace after boot: the answers of the fleet's
     # uptime signal, by reading key. Empty where nothing was found by a policy that grants such a grace.
     uptime: Mapping[str, Answer] = field(default_factory=dict)
+    # What runs on the nodes of marked cases and on those found bad by a policy that groups by job, with its gangs.
+    workloads: Workloads | Failed = field(default_factory=Workloads)
+    # What became of the procedures that cases run, by run name; one that is not there is not known to its runner.
+    runs: Mapping[str, RunStatus] | Failed = field(default_factory=dict)
+    # The UUIDs of the GPUs that are, or were within the fleet's memory, seen on a node; only of nodes with an open
+    # case that is marked. A node that was not asked about is not there.
+    hardware: Mapping[str, tuple[str, ...]] | Failed = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def fold(state: State, decisions: Iterable[Decision]) -> State:
 
 def evolve(state: State, decision: Decision) -> State:
     """The state after this decision. Raises ValueError for one that could not have been taken in `state`."""
-    state = _answered(_held(state, decision), decision)
+    state = replace(_worded(_answered(_held(state, decision), decision), decision), recorded_until=decision.at)
     case = _case_after(state, decision)
     if case is not None:
         ended = state.ended if case.open else state.ended | {case.id}
@@ -42,9 +42,21 @@ def evolve(state: State, decision: Decision) -> State:
         since = decision.at - PACE_MEMORY
         kept = tuple(entry for entry in state.quarantined_at if entry[0] > since)
         return replace(state, quarantined_at=(*kept, (decision.at, decision.pool)))
+    if decision.action is Action.WAIVE:
+        return replace(state, dismissals=(*_standing(state, decision), _waiver(case, decision)))
     if decision.action in (Action.DISMISS, Action.RELEASE) and decision.until is not None and case is not None:
         return replace(state, dismissals=(*_standing(state, decision), _dismissal(case, decision)))
     return state
+
+
+def _worded(state: State, decision: Decision) -> State:
+    """A person's word stands until the decision that ends it."""
+    if decision.word is None and not decision.unword:
+        return state
+    words = {key: word for key, word in state.words.items() if key != decision.unword}
+    if decision.word is not None:
+        words[decision.word.key] = decision.word
+    return replace(state, words=words)
 
 
 def _answered(state: State, decision: Decision) -> State:
@@ -71,7 +83,16 @@ def _standing(state: State, decision: Decision) -> tuple[Dismissal, ...]:
 def _dismissal(case: Case, decision: Decision) -> Dismissal:
     assert decision.until is not None  # noqa: S101
     keys = tuple((f.evidence.signal, f.device) for f in case.findings)
-    return Dismissal(case.node, case.machine, keys, decision.until, decision.reason)
+    return Dismissal(case.node, case.machine, keys, decision.until, decision.reason, by=decision.actor)
+
+
+def _waiver(case: Case | None, decision: Decision) -> Dismissal:
+    """Of the findings of its case, or of whatever comes where there is none."""
+    if decision.node is None or decision.machine is None or decision.until is None:
+        raise ValueError("a waiver needs its node, its machine and its end")
+    keys = tuple((f.evidence.signal, f.device) for f in case.findings) if case is not None else ()
+    reason, by = decision.reason, decision.actor
+    return Dismissal(decision.node, decision.machine, keys, decision.until, reason, waiver=True, by=by)
 
 
 def _case_after(state: State, decision: Decision) -> Case | None:
@@ -88,9 +109,32 @@ def _case_after(state: State, decision: Decision) -> Case | None:
     if decision.action is Action.QUARANTINE:
         # What people read is why it was taken out, not why it was held before.
         case = replace(case, held_by=decision.held_by, reason=decision.reason)
-    if decision.action is Action.FOLLOW and decision.machine is not None:
-        case = replace(case, machine=decision.machine)
-    return _with_effects(case, decision)
+    return _with_effects(_with_progress(_with_machine(case, decision), decision), decision)
+
+
+def _with_machine(case: Case, decision: Decision) -> Case:
+    """The case follows its machine, or remembers the one that another took the place of."""
+    if decision.machine is None or decision.action not in (Action.FOLLOW, Action.IDENTIFY, Action.SWAP):
+        return case
+    if decision.action is Action.SWAP:
+        return replace(case, machine=decision.machine, sent_away=case.sent_away or case.machine, cordoned_by_us=None)
+    before = case.machine.boot_id
+    booted = before and before != decision.machine.boot_id
+    return replace(case, machine=decision.machine, boots=(*case.boots, before) if booted else case.boots)
+
+
+def _with_progress(case: Case, decision: Decision) -> Case:
+    """What was done about the machine: procedures, pods asked to leave, steps of the ladder, marks put back."""
+    if decision.run is not None:
+        others = tuple(run for run in case.runs if run.name != decision.run.name)
+        case = replace(case, runs=(*others, decision.run))
+    if decision.leaving is not None:
+        case = replace(case, leaving=(*case.leaving, decision.leaving))
+    if decision.rung is not None:
+        case = replace(case, rungs=(*case.rungs, decision.rung))
+    if decision.action is Action.REMARK and decision.kind is Kind.DECIDED:
+        case = replace(case, put_back=(*case.put_back, decision.at))
+    return case
 
 
 def _known(case: Case | None, decision: Decision) -> Case:
@@ -115,6 +159,7 @@ def _opened(decision: Decision) -> Case:
         reason=decision.reason,
         pool=decision.pool,
         by_person=decision.request is not None,
+        gate=bool(decision.gate),
         effects=_MARKED if decision.action is Action.ADOPT else {},
     )
 

@@ -159,7 +159,9 @@ def test_the_table_of_transitions_is_whole() -> None:
 
 
 def test_effects_are_carried_out_in_their_order() -> None:
-    assert list(Effect) == [Effect.MARK, Effect.EVENT, Effect.TICKET, Effect.NOTIFY, Effect.UNMARK]
+    first = [Effect.MARK, Effect.EVENT, Effect.PHASE, Effect.RUN, Effect.EVICT]
+    last = [Effect.UNMARK, Effect.CONDITION, Effect.CLOSE]
+    assert list(Effect) == [*first, Effect.TICKET, Effect.REPLACE, Effect.NOTIFY, *last]
 
 
 # --- What stands in the way -------------------------------------------------------------------------------------------
