@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from quarantine import __version__
+from quarantine.adapters.commands import Commands
+from quarantine.adapters.elsewhere import Elsewhere
 from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import Pace as KubePace
 from quarantine.adapters.kube import connect as connect_kube
+from quarantine.adapters.procedures import EachItsOwn
 from quarantine.adapters.prometheus import PrometheusMetrics
 from quarantine.adapters.slack.notice import SlackNotices, connect_notices
 from quarantine.adapters.slack.notifier import connect as connect_slack
@@ -29,7 +32,7 @@ from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.notices import Teller
 from quarantine.observe import Observer, Pace
-from quarantine.ports import Notifier, Tickets
+from quarantine.ports import Notifier, Procedures, Tickets
 from quarantine.rulebook import PolicyFiles
 from quarantine.settings import Settings
 
@@ -59,6 +62,7 @@ class Parts:
     metrics: PrometheusMetrics
     ledger: SqlLedger | AbsentLedger
     observer: Observer
+    procedures: Procedures
 
     @property
     def rules(self) -> Rules:
@@ -115,7 +119,7 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
                 settings=KubeSettings(
                     watch=watch,
                     stale_after=kube.stale_after,
-                    annotations=frozenset(law.rules.fleet.maintenance.annotations),
+                    annotations=frozenset({*law.rules.fleet.maintenance.annotations, *law.rules.fleet.guards}),
                     pace=KubePace(relist_every=kube.relist),
                 ),
                 now=CLOCK.now,
@@ -128,8 +132,9 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
             coverage_interval=settings.cycle.coverage_interval,
             delay=settings.prometheus.delay,
         )
-        observer = Observer(cluster, metrics, CLOCK, law.rules, pace)
-        yield Parts(settings, files, law, cluster, metrics, book, observer)
+        runners = EachItsOwn(cluster.jobs, stack.enter_context(commands(settings, acts=acts)))
+        observer = Observer(cluster, metrics, CLOCK, law.rules, pace, runners)
+        yield Parts(settings, files, law, cluster, metrics, book, observer, runners)
 
 
 def controller(made: Parts) -> Controller:
@@ -144,7 +149,9 @@ def controller(made: Parts) -> Controller:
         )
     return Controller(
         observer=made.observer,
-        executor=Executor(made.cluster, book, tickets(settings), notifier(settings), CLOCK, made.rules),
+        executor=Executor(
+            made.cluster, book, tickets(settings), notifier(settings), CLOCK, made.rules, made.procedures
+        ),
         ledger=book,
         rulebook=made.rulebook,
         teller=Teller(notices(settings), CLOCK, settings.cluster),
@@ -154,6 +161,18 @@ def controller(made: Parts) -> Controller:
         holder=f"{socket.gethostname()}/{os.getpid()}",
         settle=settings.cycle.settle,
     )
+
+
+@contextmanager
+def commands(settings: Settings, *, acts: bool) -> Iterator[Procedures | None]:
+    """What runs procedures that are commands; None where the settings let none run. Those that run end with it."""
+    if not acts:
+        yield Elsewhere()
+    elif not settings.procedures.commands:
+        yield None
+    else:
+        with closing(Commands(now=CLOCK.now)) as runner:
+            yield runner
 
 
 def tickets(settings: Settings) -> Tickets | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,6 +16,7 @@ from quarantine.core.model import Failed, Mode
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
+from quarantine.core.state import fold
 from quarantine.execute import Executed, Executor
 from quarantine.notices import Teller
 from quarantine.observe import Observer
@@ -31,7 +32,7 @@ class CycleReport:
     law: Law | None = None  # what was in force
     plan: Plan | None = None
     executed: Executed | None = None
-    blind: tuple[str, ...] = ()  # what Prometheus did not answer
+    blind: tuple[str, ...] = ()  # what was asked and not answered
     error: QuarantineError | None = None
 
     @property
@@ -102,7 +103,8 @@ class Controller:
         self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
         self._keep(self._term, law, snapshot)
         self._tell(made)
-        executed = self.executor.run(self._term, snapshot, made.bad_nodes)
+        self.teller.held(fold(view.state, made.decisions).holds.values(), snapshot.now)
+        executed = self.executor.run(self._term, snapshot, made)
         untold = self.teller.tell(law.in_force.broken)
         executed = replace(executed, postponed=(*executed.postponed, *untold))
         for sentence in executed.done:
@@ -143,7 +145,23 @@ def _fields(decision: Decision) -> dict[str, str]:
 
 
 def blind_spots(snapshot: Snapshot) -> tuple[str, ...]:
-    """One sentence for each reason why policies were not answered."""
+    """One sentence for each reason why something was not answered."""
+    return (*_unanswered(snapshot), *_unseen(snapshot))
+
+
+def _unseen(snapshot: Snapshot) -> Iterator[str]:
+    """What of the cases' machines could not be asked: nothing is done that would need to know it."""
+    looked = {
+        "what runs on the cases' machines": snapshot.workloads,
+        "how far the cases' procedures have come": snapshot.runs,
+        "which GPUs the cases' machines have": snapshot.hardware,
+    }
+    for what, answer in looked.items():
+        if isinstance(answer, Failed):
+            yield f"{what} is not known: {answer.detail.rstrip('.')}"
+
+
+def _unanswered(snapshot: Snapshot) -> tuple[str, ...]:
     found: dict[str, list[str]] = {}
     for name, answers in snapshot.answers.items():
         asked = (*answers.trigger.values(), *answers.recovery.values(), *answers.coverage.values())

@@ -166,8 +166,11 @@ class Notices(Protocol):
         """The reference of the notice with this key; None only where the far side says that there is none."""
         ...
 
-    def tell(self, key: str, title: str, lines: Sequence[str]) -> str:
-        """Say it. The caller has looked it up before, if an earlier attempt is in doubt. Returns its reference."""
+    def tell(self, key: str, title: str, lines: Sequence[str], advice: str = "") -> str:
+        """Say it, and what to do. The caller has looked it up before, if an earlier attempt is in doubt.
+
+        Returns its reference.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""People are told once of files that broke, however Slack is, and never of what was repaired meanwhile."""
+"""People are told once of what needs them, however Slack is, and never of what is over meanwhile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from quarantine.core.case import HeldBy
+from quarantine.core.decision import Hold
 from quarantine.core.errors import NotifierRefused, NotifierUnavailable
 from quarantine.core.rulefiles import BrokenFile
-from quarantine.notices import LONGEST_WAIT, Teller
+from quarantine.notices import LONGEST_WAIT, MOST_AT_ONCE, NEEDS_A_PERSON, YOUNG, Teller
 
 START = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 HOT = BrokenFile("hot.yaml", "hot.yaml:3:1: a tab stands here", START)
@@ -23,13 +25,15 @@ class Far:
     trouble: Exception | None = None
     lost: bool = False  # the answer, not the notice
     asked: int = 0
+    advices: list[str] = field(default_factory=list)
 
     def find(self, key: str) -> str | None:
         self._fail()
         return key if key in self.taken else None
 
-    def tell(self, key: str, title: str, lines: Sequence[str]) -> str:
+    def tell(self, key: str, title: str, lines: Sequence[str], advice: str = "") -> str:
         self.asked += 1
+        self.advices.append(advice)
         if self.lost:
             assert key not in self.taken
             self.taken[key] = (title, tuple(lines))
@@ -135,3 +139,128 @@ def test_without_slack_nobody_is_told() -> None:
     told, _ = teller(None)
     told.broke((HOT,), START)
     assert told.tell((HOT,)) == []
+
+
+def hold(key: str, held_by: HeldBy = HeldBy.READY, since: datetime = START) -> Hold:
+    return Hold(key, held_by, f"what {key} waits for", since)
+
+
+def test_a_hold_that_needs_a_person_is_told_once_for_as_long_as_it_stands() -> None:
+    far = Far()
+    told, clock = teller(far)
+    for _ in range(3):
+        told.held([hold("ready/q-1")], clock.at)
+        assert told.tell(()) == []
+        clock.at += timedelta(minutes=1)
+    ((title, lines),) = far.taken.values()
+    assert title == "A machine has proven itself and waits for its release in cluster lab"
+    assert lines == ("what ready/q-1 waits for",)
+    told.held([], clock.at)
+    assert told.tell(()) == []
+    told.held([hold("ready/q-1", since=clock.at)], clock.at)
+    assert told.tell(()) == []
+    assert len(far.taken) == 2, "it stands anew"
+
+
+def test_what_a_cycle_holds_for_one_reason_is_one_notice() -> None:
+    far = Far()
+    told, clock = teller(far)
+    told.held([*(hold(f"ready/q-{n}") for n in range(30)), hold("drain/q-1", HeldBy.DRAIN)], clock.at)
+    assert told.tell(()) == []
+    assert sorted(len(lines) for _, lines in far.taken.values()) == [1, 30]
+    assert any(title.endswith("in cluster lab (30 times)") for title, _ in far.taken.values())
+
+
+def test_every_kind_of_hold_that_needs_a_person_says_what_to_do() -> None:
+    far = Far()
+    told, clock = teller(far)
+    told.held([hold(f"x/{kind}", kind) for kind in NEEDS_A_PERSON if kind is not HeldBy.CORRELATED], clock.at)
+    for _ in NEEDS_A_PERSON:
+        told.tell(())
+    assert len(far.taken) == len(NEEDS_A_PERSON) - 1
+    assert all(advice.endswith(".") for advice in far.advices)
+
+
+def test_an_incident_is_one_page_and_its_machines_are_none() -> None:
+    far = Far()
+    told, clock = teller(far)
+    machines = [hold(f"case/q-{n}", HeldBy.CORRELATED) for n in range(12)]
+    told.held([*machines, hold("incident/gpu-hot/rack/r7", HeldBy.CORRELATED)], clock.at)
+    told.tell(())
+    ((title, lines),) = far.taken.values()
+    assert title.startswith("Machines that share something fail together")
+    assert lines == ("what incident/gpu-hot/rack/r7 waits for",)
+
+
+def test_what_is_held_of_one_machine_is_told_as_a_whole() -> None:
+    far = Far()
+    told, clock = teller(far)
+    told.held([hold("case/q-1", HeldBy.BREAKER), hold("case/q-2", HeldBy.RESTORED)], clock.at)
+    told.held([hold("case/q-1", HeldBy.BUDGET), hold("node/a", HeldBy.IGNORED)], clock.at)
+    assert told.tell(()) == []
+    assert far.taken == {}
+
+
+def test_what_an_earlier_process_told_is_looked_up_and_not_told_again() -> None:
+    far = Far()
+    first, clock = teller(far)
+    first.held([hold("ready/q-1")], clock.at)
+    first.tell(())
+    again = Teller(far, clock, "lab")
+    clock.at += timedelta(minutes=5)
+    again.held([hold("ready/q-1"), hold("drain/q-2", HeldBy.DRAIN)], clock.at)
+    again.tell(())
+    assert len(far.taken) == 2, "and what it did not get to say is said"
+
+
+def test_what_stood_for_long_before_is_not_looked_up() -> None:
+    far = Far(trouble=NotifierUnavailable("nobody may be asked"))
+    told, clock = teller(far)
+    told.held([hold("ready/q-1", since=START - YOUNG)], clock.at)
+    assert told.tell(()) == []
+
+
+def test_what_could_not_be_told_for_a_day_is_told_all_the_same() -> None:
+    far = Far(trouble=NotifierUnavailable("Slack is down"))
+    told, clock = teller(far)
+    for _ in range(300):
+        told.held([hold("ready/q-1")], clock.at)
+        told.tell(())
+        clock.at += LONGEST_WAIT
+    assert clock.at - START > YOUNG
+    far.trouble = None
+    told.tell(())
+    assert len(far.taken) == 1
+
+
+def test_a_hold_that_is_over_before_it_could_be_told_concerns_nobody() -> None:
+    far = Far(trouble=NotifierUnavailable("Slack is down"))
+    told, clock = teller(far)
+    told.held([hold("ready/q-1")], clock.at)
+    assert told.tell(()) == [
+        "telling people of what needs a person (a machine has proven itself and waits for its release) is put off: "
+        "Slack is down"
+    ]
+    far.trouble = None
+    clock.at += LONGEST_WAIT
+    told.held([], clock.at)
+    assert told.tell(()) == []
+    assert far.taken == {}
+
+
+def test_a_flood_is_told_a_few_at_a_time_and_a_slack_that_is_down_is_asked_once_a_cycle() -> None:
+    far = Far()
+    told, clock = teller(far)
+    many = [hold(f"ready/q-{n}", since=START + timedelta(seconds=n)) for n in range(2 * MOST_AT_ONCE)]
+    told.held(many, clock.at)
+    told.tell(())
+    assert len(far.taken) == MOST_AT_ONCE
+    far.trouble = NotifierUnavailable("Slack is down")
+    before = far.asked
+    assert len(told.tell(())) == 1
+    assert far.asked == before + 1
+    far.trouble = None
+    for _ in range(3):
+        clock.at += LONGEST_WAIT
+        told.tell(())
+    assert len(far.taken) == len(many)

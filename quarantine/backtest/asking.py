@@ -72,6 +72,14 @@ class Line:
 Lines = tuple[Line, ...] | Failed
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one reading's trigger found: what is bad, and what is beyond the bound, however lately."""
+
+    bad: Lines
+    emerging: Lines | None = None  # None: it is not told
+
+
 @dataclass(slots=True)
 class Asker:
     """Puts range queries, and counts them. Several threads may ask at once."""
@@ -119,17 +127,24 @@ class Asker:
         return answer
 
 
-def trigger(ask: Asker, policy: LoadedPolicy, reading: Reading, grid: Grid) -> Lines:
+def trigger(ask: Asker, policy: LoadedPolicy, reading: Reading, grid: Grid) -> Found:
     """What is bad at each step. Superset first, exact second: subqueries over a whole fleet cost seconds a step.
 
     The exact question is put for no more than the stretch of steps at which the superset names one of its devices.
     """
     cheap = promql.candidates(policy, reading)
     if cheap is None:
-        return _lines(ask, [promql.bad(policy, reading, None)], grid)
+        return Found(_lines(ask, [promql.bad(policy, reading, None)], grid))
     possible = ask(cheap, grid)
     if isinstance(possible, Failed):
-        return possible
+        return Found(possible, possible if promql.tells_emerging(policy) else None)
+    told = tuple(Line(track, cheap) for track in possible.tracks if track.steps)
+    exact = _exact(ask, policy, reading, possible, cheap, grid)
+    return Found(exact, told if promql.tells_emerging(policy) else None)
+
+
+def _exact(ask: Asker, policy: LoadedPolicy, reading: Reading, possible: Tracks, cheap: str, grid: Grid) -> Lines:
+    """Which of these are bad, and when."""
     devices = devices_of((track.labels for track in possible.tracks if track.steps), reading)
     if not devices:
         return ()

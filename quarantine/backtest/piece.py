@@ -55,6 +55,7 @@ class Piece:
     grid: Grid
     first: int
     trigger: Mapping[Named, Lines]
+    emerging: Mapping[Named, Lines]  # of the readings that tell it
     others: Mapping[str, Mapping[str, Lines]]  # by policy, by the reading that was asked about another one's finding
     coverage: Mapping[Named, Lines]
     paces: Mapping[str, int]  # by policy
@@ -85,7 +86,8 @@ class Piece:
             for policy, known in questions.policies
         }
         names = [(policy.name, reading.key) for policy, reading in each]
-        trigger = {name: future.result() for name, future in zip(names, bad, strict=True)}
+        found = {name: future.result() for name, future in zip(names, bad, strict=True)}
+        trigger = {name: one.bad for name, one in found.items()}
         up: dict[str, Future[Lines]] = {}
         if (stretch := _needing_uptime(questions, trigger, grid)) is not None:
             longest = timedelta(seconds=questions.graces[-1])
@@ -103,6 +105,7 @@ class Piece:
             grid=grid,
             first=first,
             trigger=trigger,
+            emerging={name: one.emerging for name, one in found.items() if one.emerging is not None},
             others={name: future.result() for name, future in others.items()},
             coverage={name: seen[name[0]].result()[name[1]] for name in names},
             paces=paces,
@@ -112,7 +115,7 @@ class Piece:
     def turns(self) -> set[int]:
         """The steps at which an answer is another one than before, as far as decisions can tell."""
         found = {0}
-        for lines in self.trigger.values():
+        for lines in (*self.trigger.values(), *self.emerging.values()):
             found.update(_steps(lines, Line.turns))
         for policy, _ in self.questions.policies:
             if policy.spec.trigger.form is Form.ABSENT:  # of others it only shows where exporters disagree
@@ -167,6 +170,11 @@ class Piece:
                 coverage={r.key: self._coverage((policy.name, r.key), step) for r in known},
                 coverage_at=self.grid.at(step - (self.first + step) % self.paces[policy.name]),
                 others={key: self._samples(lines, step) for key, lines in self.others[policy.name].items()},
+                emerging={
+                    r.key: self._samples(self.emerging[policy.name, r.key], step)
+                    for r in known
+                    if (policy.name, r.key) in self.emerging
+                },
             )
             for policy, known in self.questions.policies
         }

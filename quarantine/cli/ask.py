@@ -1,9 +1,12 @@
-"""`quarantine open` and `quarantine release`: what people ask, recorded for the controller to decide."""
+"""`quarantine open`, `release`, `repaired` and `adopt`: what people ask, recorded for the controller to decide."""
 
 from __future__ import annotations
 
 import getpass
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -24,6 +27,7 @@ from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
 from quarantine.core.errors import UsageError
 
 Node = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
+LONGEST_NAME = 253  # characters of a node's name
 
 
 @friendly
@@ -35,7 +39,7 @@ def open_case(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Ask for a node to be taken out: a person's own finding."""
-    _ask(RequestKind.OPEN, node, reason, config, database_url, output)
+    ask(RequestKind.OPEN, reason, config, database_url, output, node=named(node))
 
 
 @friendly
@@ -47,28 +51,80 @@ def release(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """Ask for a node to be put back in service; the findings of its case are then left alone for a week."""
-    _ask(RequestKind.RELEASE, node, reason, config, database_url, output)
+    ask(RequestKind.RELEASE, reason, config, database_url, output, node=named(node))
 
 
-def _ask(kind: RequestKind, node: str, reason: str, config: Config, database_url: DatabaseUrl, output: Output) -> None:
+@friendly
+def repaired(
+    node: Node,
+    reason: Reason,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Say that a machine that is out was repaired or replaced: it goes on probation, and is released by it."""
+    ask(RequestKind.REPAIRED, reason, config, database_url, output, node=named(node))
+
+
+@friendly
+def adopt(
+    reason: Reason,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Take over marks that are younger than the ledger, which was restored from a backup; until then it observes."""
+    ask(RequestKind.ADOPT, reason, config, database_url, output)
+
+
+def named(node: str) -> str:
+    """A node's name. Raises UsageError for what cannot be one."""
+    if not node.strip() or len(node) > LONGEST_NAME:
+        raise UsageError(f"NODE must be a node's name, of at most {LONGEST_NAME} characters")
+    return node
+
+
+def ask(
+    kind: RequestKind,
+    reason: str,
+    config: Config,
+    database_url: DatabaseUrl,
+    output: Output,
+    *,
+    node: str = "",
+    scope: str = "",
+    until: Callable[[datetime], datetime | None] = lambda _: None,
+) -> None:
+    """Record a request. `until` is given the present time. Raises UsageError, and Exit where there is no ledger."""
     from quarantine import app
     from quarantine.ledger.absent import AbsentLedger
 
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
-    if not node.strip() or len(node) > 253:
-        raise UsageError("NODE must be a node's name, of at most 253 characters")
+    now = app.CLOCK.now()
+    request = Request(uuid.uuid4().hex, kind, node, reason.strip(), _who(), "cli", now, scope=scope)
+    request = replace(request, until=until(now))
     given = settings(config, database_url)
     with app.reader(given) as ledger:
         if isinstance(ledger, AbsentLedger):
             where = f"there is no ledger at {ledger.path.absolute()}, so nobody would read it"
             raise fail(f"{where}: ask where the controller runs, or name its --config or --database-url", Exit.NO)
-        request = Request(uuid.uuid4().hex, kind, node, reason.strip(), _who(), "cli", app.CLOCK.now())
         ledger.ask(request)
     if output is Output.JSON:
-        render.as_json({"request": request.id, "kind": kind.value, "node": node, "recorded": True})
+        render.as_json(
+            {
+                "request": request.id,
+                "kind": kind.value,
+                "node": node,
+                "scope": scope,
+                "until": request.until,
+                "recorded": True,
+            }
+        )
     else:
-        typer.echo(f"Recorded. The controller's next cycle decides; quarantine explain {node} shows what it did.")
+        shows = f"quarantine explain {node}" if node else "quarantine status"
+        end = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until is not None else ""
+        typer.echo(f"Recorded{end}. The controller's next cycle decides; {shows} shows what it did.")
 
 
 def _who() -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 import typer
 
 from quarantine import __version__
-from quarantine.cli import ask, demo, read, run
+from quarantine.cli import ask, demo, read, run, words
 from quarantine.cli.db import db
 from quarantine.cli.policy import policy
 
@@ -28,6 +28,12 @@ app.command("status")(read.status)
 app.command("explain")(read.explain)
 app.command("open")(ask.open_case)
 app.command("release")(ask.release)
+app.command("repaired")(ask.repaired)
+app.command("waive")(words.waive)
+app.command("pause")(words.pause)
+app.command("resume")(words.resume)
+app.command("maintain")(words.maintain)
+app.command("adopt")(ask.adopt)
 app.command("demo")(demo.demo)
 app.add_typer(policy, name="policy")
 app.add_typer(db, name="db")

@@ -24,3 +24,25 @@ def moment(text: str, option: str, now: datetime) -> datetime:
             f"{option} {text!r} is no time: write for instance 2026-11-01, 2026-11-01T12:00:00Z, -30d or now"
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def ending(for_: str | None, until: str | None, now: datetime) -> datetime | None:
+    """When what is said with `--for 4h` or `--until TIME` ends; None where neither is. Raises UsageError."""
+    if for_ is not None and until is not None:
+        raise UsageError("give --for or --until, not both")
+    if for_ is not None:
+        try:
+            return now + parse_duration(for_)
+        except ValueError as error:
+            raise UsageError(f"--for {for_}: {error}") from None
+    if until is None:
+        return None
+    try:
+        end = moment(until, "--until", now)
+    except UsageError:
+        raise UsageError(
+            f"--until {until!r} is no time: write for instance 2026-11-29T18:00:00Z, or --for 4h"
+        ) from None
+    if end <= now:
+        raise UsageError(f"--until {until}: that has passed; it is {now:%Y-%m-%dT%H:%M:%SZ} now")
+    return end

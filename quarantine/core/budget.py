@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from quarantine.core.case import Case
 from quarantine.core.decision import BudgetState, State
+from quarantine.core.domains import Domains
 from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, selects
 from quarantine.core.marks import case_on
@@ -29,7 +31,33 @@ def limit(wanted: float | int, size: int) -> int:
     return max(1, math.floor(wanted * size + 1e-9))
 
 
-def states(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime) -> dict[str, BudgetState]:
+@dataclass(slots=True)
+class Account:
+    """What a pool has spent of its budget, and what one machine more would cost it."""
+
+    budget: BudgetState
+    out: set[str]  # machines out of service for any reason
+    domains: Domains | None
+
+    def cost(self, node: Node) -> int:
+        """How many machines more are out of use once this one is out: with its domain, perhaps many."""
+        if self.domains is not None:
+            return self.domains.cost(node.name, self.out)
+        return 0 if node.name in self.out else 1
+
+    def spend(self, node: Node) -> None:
+        """This node is taken out as well."""
+        alive, cost = 0 if node.ready is False else 1, self.cost(node)
+        known = self.budget
+        self.budget = replace(known, ours=known.ours + alive, out=known.out + cost, recent=known.recent + 1)
+        self.out.add(node.name)
+
+    def exceeded(self, node: Node, severity: Severity) -> str | None:
+        """Why this node may not be taken out now, or None."""
+        return exceeded(self.budget, node, severity, self.cost(node))
+
+
+def accounts(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime) -> dict[str, Account]:
     """Every pool's budget as it stands. Marks on the cluster count as ours even where the ledger does not know them."""
     members: dict[str, list[Node]] = {pool.name: [] for pool in rules.fleet.pools}
     for node in nodes.values():
@@ -37,43 +65,40 @@ def states(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime)
         if pool is not None:
             members[pool.name].append(node)
     # By the pool that the case was opened in: a machine that lost its pool's label is out of service all the same.
-    marked = {case.node: case.pool for case in state.cases.values() if case.marked}
-    return {pool.name: _state(pool, members[pool.name], marked, state, rules, now) for pool in rules.fleet.pools}
+    marked = {case.node: case for case in state.cases.values() if case.marked}
+    return {pool.name: _account(pool, members[pool.name], marked, state, rules, now) for pool in rules.fleet.pools}
 
 
-def _state(
-    pool: Pool, members: list[Node], marked: Mapping[str, str], state: State, rules: Rules, now: datetime
-) -> BudgetState:
+def _account(
+    pool: Pool, members: list[Node], marked: Mapping[str, Case], state: State, rules: Rules, now: datetime
+) -> Account:
     ours = {node.name for node in members if node.name in marked or case_on(node, rules.prefix) is not None}
-    ours |= {name for name, of in marked.items() if of == pool.name}
+    ours |= {name for name, case in marked.items() if case.pool == pool.name}
     out = ours | {node.name for node in members if node.unschedulable or not node.ready}
     size = pool.size or len(members)
     missing = max(0, size - len({node.name for node in members} | ours))  # declared, and not there
     dead = {node.name for node in members if node.ready is False}  # it cost nothing to mark them
-    return BudgetState(
+    # A machine that has not been let in yet was never taken out.
+    at_the_gate = {name for name in ours if (case := marked.get(name)) is not None and case.gate}
+    domains = Domains.among(pool, members, rules.fleet)
+    stranded = domains.stranded(out) if domains is not None else frozenset()
+    budget = BudgetState(
         pool=pool.name,
         size=size,
-        ours=len(ours - dead),
-        out=len(out) + missing,
+        ours=len(ours - dead - at_the_gate),
+        out=len(out) + len(stranded) + missing,
         recent=sum(1 for at, name in state.quarantined_at if name == pool.name and at > now - HOUR),
         limit_ours=limit(pool.budget.quarantined, size),
         limit_out=limit(pool.budget.unavailable, size),
         limit_recent=limit(pool.budget.per_hour, size),
         spares=pool.spares,
     )
+    return Account(budget, out, domains)
 
 
-def spent(budget: BudgetState, node: Node) -> BudgetState:
-    """The budget once this node is taken out as well."""
-    already_out = node.unschedulable or not node.ready
-    alive = 0 if node.ready is False else 1
-    return replace(
-        budget, ours=budget.ours + alive, out=budget.out + (0 if already_out else 1), recent=budget.recent + 1
-    )
-
-
-def exceeded(budget: BudgetState, node: Node, severity: Severity) -> str | None:
-    """Why this node may not be taken out now, or None. `severity`: of the finding that would take it out.
+def exceeded(budget: BudgetState, node: Node, severity: Severity, cost: int) -> str | None:
+    """Why this node may not be taken out now, or None. `severity`: of the finding that would take it out; `cost`: how
+    many machines more are out of use then.
 
     A node that is dead already costs nothing that stands; the pace holds for it too, since many that die at once (a
     broken network plugin) are no machines' faults.
@@ -86,15 +111,45 @@ def exceeded(budget: BudgetState, node: Node, severity: Severity) -> str | None:
         return None
     if budget.ours >= budget.limit_ours:
         return f"pool {budget.pool} has {budget.ours} of {budget.limit_ours} machines in quarantine already"
-    if not node.unschedulable and budget.out >= budget.limit_out:
-        return f"pool {budget.pool} has {budget.out} machines out of service, and {budget.limit_out} is the most"
-    already_out = node.unschedulable or not node.ready
-    if budget.spares is None or already_out or severity is Severity.FATAL or budget.out < budget.spares:
+    if cost and budget.out + cost > budget.limit_out:
+        with_it = f", {cost} with the rest of its domain" if cost > 1 else ""
+        return (
+            f"pool {budget.pool} has {budget.out} machines out of service{with_it}, and {budget.limit_out} is the most"
+        )
+    if budget.spares is None or not cost or severity is Severity.FATAL or budget.out + cost <= budget.spares:
         return None
     return (
         f"pool {budget.pool} has {budget.out} machines out of service and {budget.spares} in reserve, so none is left "
         "to take its place, and only a fatal finding takes out more"
     )
+
+
+def tripped_pools(judgement: Judgement, nodes: Mapping[str, Node], rules: Rules) -> dict[str, str]:
+    """The pools in which this policy finds too much, each with why: what holds in the fleet may not hold there.
+
+    Where a policy looks after one pool alone, `tripped` says all that there is to say.
+    """
+    bad: dict[str, list[str]] = {}
+    for offence in judgement.bad:
+        pool = pool_of(offence.node, rules)
+        if pool is not None:
+            bad.setdefault(pool.name, []).append(offence.node.name)
+    suspect = {pool: names for pool, names in bad.items() if len(set(names)) > 1}
+    if not suspect:
+        return {}
+    covered: dict[str, int] = {}
+    for name, count in judgement.covered_by.items():
+        if (pool := pool_of(nodes[name], rules)) is not None:
+            covered[pool.name] = covered.get(pool.name, 0) + count
+    allowed, found = judgement.policy.spec.breaker.max_share, {}
+    for name, names in suspect.items():
+        share = len(names) / max(covered.get(name, 0), 1)
+        if share > allowed and covered.get(name):
+            found[name] = (
+                f"policy {judgement.policy.name} finds {len(names)} of {covered[name]} devices of pool {name} bad "
+                f"({share:.0%}, and {allowed:.0%} is the most), so the policy or what the pool shares is the suspect"
+            )
+    return found
 
 
 def tripped(judgement: Judgement) -> str | None:

@@ -80,7 +80,10 @@ class HeldBy(StrEnum):
     PROCEDURE = "procedure"  # a procedure failed, or it is not known what became of it
     READY = "ready"  # proven, and the policy leaves the release to a person
     SPENT = "spent"  # every remedy of the policy was tried
+    BROKEN_ANNOTATION = "broken-annotation"  # an annotation of a node under our prefix cannot be read
     TRICKLE = "trickle"  # what was held before goes out a few at a time
+    SAME_MACHINE = "same-machine"  # what came in exchange is what was sent away, or has a part of it that was bad
+    SAME_PLACE = "same-place"  # another machine fails as the one before it did there: the place is the suspect
 
 
 class Effect(StrEnum):
@@ -247,6 +250,15 @@ class Case:
     gate: bool = False  # a machine that is new here, and marked until it has proven itself
     put_back: tuple[datetime, ...] = ()  # when our taint was put back after a program had removed it
     boots: tuple[str, ...] = ()  # boot ids that the machine had before, during the case
+    booted_at: datetime | None = None  # when it was last noticed that it had booted, during the case
+    swapped_at: datetime | None = None  # when it was last noticed that another machine, or part, took its place
+    out_since: datetime | None = None  # when it was decided to take the machine out; None: never, or an older record
+    renewed_at: datetime | None = None  # when another machine took its place, or a person said that it was repaired
+
+    @property
+    def taken_out_at(self) -> datetime:
+        """Since when the machine is out of service; of an older record, since its present phase."""
+        return self.out_since or self.phase_since
 
     @property
     def run(self) -> Run | None:
@@ -264,18 +276,25 @@ class Case:
 
     @property
     def told_provider(self) -> bool:
-        """Whether the provider was, or is about to be, asked for something: no metric closes the case then."""
-        return any(
+        """Whether the provider was, or is about to be, asked for something: no metric closes the case then.
+
+        So it is while a replacement is waited for, whoever asked for it in the end.
+        """
+        return self.phase in (Phase.SWAP_REQUESTED, Phase.SWAPPED) or any(
             (state := self.effects.get(effect)) is not None and state.status is not EffectStatus.ABANDONED
             for effect in (Effect.TICKET, Effect.REPLACE)
         )
 
     @property
     def waits_for_mark(self) -> bool:
-        """Whether it was decided to mark the node, and it has never been marked yet."""
+        """Whether it was decided to mark the node for what was found on it, and it has never been marked yet.
+
+        What is new in its place is marked for being new: no evidence of that grows old.
+        """
         mark = self.effects.get(Effect.MARK)
         pending = mark is not None and mark.status is EffectStatus.PENDING
-        return self.marked and pending and self.cordoned_by_us is None
+        new = self.gate or self.sent_away is not None
+        return self.marked and pending and self.cordoned_by_us is None and not new
 
     @property
     def open(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from quarantine.core.compatible import Where, incompatible, limits
+from quarantine.core.contradiction import Contradiction
 from quarantine.core.fleet import FleetSpec, Route
 from quarantine.core.model import DeviceKind
 from quarantine.core.policy import PolicySpec
@@ -13,24 +14,19 @@ from quarantine.core.readings import Reading, load_among, readings, tie
 from quarantine.core.response import Correlation, Escalation, Grace
 from quarantine.core.signal import SignalSpec
 from quarantine.core.trigger import Form, Load, ModelBound, Recovery, Trigger
+from quarantine.core.unfit import NEEDS_NO_LABEL, care_contradictions, response_contradictions
 from quarantine.core.units import format_duration, format_number
 
 _TRIGGER: Where = ("spec", "trigger")
 _RECOVERY: Where = ("spec", "recovery")
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Where in the document it is, in one sentence, and what to do. `missing`: the signal that there is not."""
-
-    path: Where
-    sentence: str
-    hint: str = ""
-    missing: str = ""
-
-
 def contradictions(
-    name: str, spec: PolicySpec, signals: Mapping[str, SignalSpec], fleet: FleetSpec | None
+    name: str,
+    spec: PolicySpec,
+    signals: Mapping[str, SignalSpec],
+    fleet: FleetSpec | None,
+    procedures: Collection[str] = (),
 ) -> list[Contradiction]:
     """What is wrong with a policy beyond its shape. Without a fleet, nothing is said that needs one."""
     signal = spec.query.as_signal(name) if spec.query is not None else signals.get(spec.signal or "")
@@ -42,10 +38,11 @@ def contradictions(
     found += _recovery(spec, signal, signals)
     found += _grace(spec.grace, signal, fleet)
     found += _escalation(spec.escalation, spec.recovery)
+    found += response_contradictions(spec.response, procedures, fleet)
     if fleet is not None:
         found += _correlation(spec.correlation, fleet)
         found += _selector(spec.node_selector, fleet)
-    return [Contradiction(c.path, f"policy {name}: {c.sentence}", c.hint, c.missing) for c in found]
+    return [replace(c, sentence=f"policy {name}: {c.sentence}") for c in found]
 
 
 # --- Trigger ----------------------------------------------------------------------------------------------------------
@@ -214,10 +211,11 @@ def _escalation(escalation: Escalation | None, recovery: Recovery | None) -> Ite
 
 def _correlation(correlation: Correlation | None, fleet: FleetSpec) -> Iterator[Contradiction]:
     for number, shared in enumerate(correlation.by if correlation is not None else ()):
-        if shared not in fleet.topology:
+        if shared not in fleet.topology and shared not in NEEDS_NO_LABEL:
             known = ", ".join(fleet.topology) or "none"
             sentence = f"the fleet's topology has no {shared!r} (known: {known})"
-            yield Contradiction(("spec", "correlation", "by", number), sentence)
+            hint = f"add its label there; {' and '.join(NEEDS_NO_LABEL)} need none"
+            yield Contradiction(("spec", "correlation", "by", number), sentence, hint)
 
 
 def _selector(selector: Mapping[str, str], fleet: FleetSpec) -> Iterator[Contradiction]:
@@ -245,9 +243,12 @@ def signal_contradictions(spec: SignalSpec) -> list[Contradiction]:
     return found
 
 
-def fleet_contradictions(fleet: FleetSpec, signals: Mapping[str, SignalSpec]) -> list[Contradiction]:
+def fleet_contradictions(
+    fleet: FleetSpec, signals: Mapping[str, SignalSpec], procedures: Collection[str] = ()
+) -> list[Contradiction]:
     """What is wrong with a fleet beyond its shape."""
-    return [*_uptime(fleet, signals), *_pools(fleet), *_routes(fleet)]
+    care = care_contradictions(fleet, signals, procedures)
+    return [*_uptime(fleet, signals), *_pools(fleet), *_routes(fleet), *care]
 
 
 def _uptime(fleet: FleetSpec, signals: Mapping[str, SignalSpec]) -> Iterator[Contradiction]:

@@ -41,6 +41,11 @@ class Suspect:
     def __str__(self) -> str:
         return f"{len(self.machines)} machines of {self.what} {self.which} at once: the {self.what} is the suspect"
 
+    @property
+    def group(self) -> Group:
+        """What and which."""
+        return (self.what, self.which)
+
 
 @dataclass(frozen=True, slots=True)
 class Onset:
@@ -65,15 +70,32 @@ class Groups:
     groups: Mapping[str, tuple[Group, ...]]  # of a machine
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], rule: Correlation, topology: Mapping[str, str]) -> Groups:
-        """`topology`: the fleet's, name → node label. A node without the label is in no group of that name."""
+    def of(
+        cls,
+        nodes: Iterable[Node],
+        rule: Correlation,
+        topology: Mapping[str, str],
+        shared: Mapping[Group, frozenset[str]] | None = None,
+    ) -> Groups:
+        """`topology`: the fleet's, name → node label. A node without the label is in no group of that name.
+
+        `shared`: groups that no label says, such as the machines of one job, with their machines.
+        """
         labels = [(what, topology[what]) for what in rule.by if what in topology]
-        groups = {n.name: tuple((what, n.labels[key]) for what, key in labels if n.labels.get(key)) for n in nodes}
+        groups = {n.name: [(what, n.labels[key]) for what, key in labels if n.labels.get(key)] for n in nodes}
+        for group, names in (shared or {}).items():
+            for name in (names & groups.keys()) if group[0] in rule.by else ():
+                groups[name].append(group)
         members: dict[Group, set[str]] = {}
         for name, keys in groups.items():
             for key in keys:
                 members.setdefault(key, set()).add(name)
-        return cls(frozenset(groups), {key: frozenset(names) for key, names in members.items()}, groups)
+        covered = frozenset(groups)
+        return cls(
+            covered,
+            {key: frozenset(names) for key, names in members.items()},
+            {name: tuple(keys) for name, keys in groups.items()},
+        )
 
     def stands_out(self, group: Group, bad: int, everywhere: int) -> bool:
         """Whether `bad` of the group's machines are far more than its share of those bad `everywhere`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from quarantine.core.document import Metadata, Model, Name, Text
 from quarantine.core.model import Mode, Severity
@@ -51,6 +51,13 @@ class DefaultsSpec(Model):
         default_factory=dict, description="Numbers with names; a policy writes the name where it wants the number."
     )
 
+    @model_validator(mode="after")
+    def _chosen_by(self) -> Self:
+        for severity, given in self.severities.items():
+            if given.severity is not None:
+                raise ValueError(f"severities: what is given to {severity} policies cannot say their severity")
+        return self
+
 
 class Defaults(Model):
     """A document of kind Defaults; there is at most one."""
@@ -62,9 +69,10 @@ class Defaults(Model):
 
 
 def with_defaults(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy's `spec` as it is written in the file, completed by `spec.policy` of the Defaults as written.
+    """A policy's `spec` as it is written in the file, completed by what a Defaults gives, as written.
 
-    A policy without a recovery or a correlation gets the default of the latter only: a recovery is a policy's word.
+    Given for a severity, it goes before what is given for all: complete by that first. A policy without a recovery or
+    a correlation gets the default of the latter only: a recovery is a policy's word.
     """
     out = dict(spec)
     for key, value in defaults.items():
@@ -74,5 +82,21 @@ def with_defaults(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
         if key not in spec:
             out[key] = value
         elif isinstance(value, Mapping) and isinstance(own, Mapping):
-            out[key] = {**value, **own}
+            given = _beside(own, value) if key == "response" else value
+            out[key] = {**given, **own}
     return out
+
+
+_OF_A_MACHINE_OUT = frozenset({"cordon", "drain", "evidence", "ticket", "ladder", "repeat"})
+
+
+def _beside(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a response that is given, what can stand beside a policy's own words, which it must not contradict."""
+    without: set[str] = set()
+    if own.get("taint") is False:
+        without |= _OF_A_MACHINE_OUT
+    if "ticket" in own:
+        without.add("ladder")
+    if "ladder" in own:
+        without.add("ticket")
+    return {key: value for key, value in given.items() if key not in without}

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
 
-from quarantine.core import budget
+from quarantine.core import budget, pauses, signs
 from quarantine.core.case import Case, HeldBy
-from quarantine.core.decision import Action, BudgetState, Decision, Kind, State
+from quarantine.core.correlate import Suspect
+from quarantine.core.decision import Action, BudgetState, Decision, Kind, State, Word
 from quarantine.core.judge import Judgement
-from quarantine.core.maintenance import under_maintenance
-from quarantine.core.model import Device, Node
+from quarantine.core.maintenance import under_maintenance, under_words
+from quarantine.core.model import Device, Mode, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
@@ -26,13 +27,18 @@ class Draft:
     def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
         self.snapshot = snapshot
         self.rules = rules
+        # In force for the whole plan: `restored.watch` lowers it where the ledger is older than the cluster.
+        self.mode: Mode = snapshot.mode
         self.state: State = snapshot.state
         self.decisions: list[Decision] = []
-        self.budgets: dict[str, BudgetState] = {}
+        self.accounts: Mapping[str, budget.Account] = {}
         self.count_budgets()
         self.bad_now: dict[str, frozenset[tuple[str, Device]]] = {}  # by node: what is found bad in this cycle
         # Nodes with planned work under way, and what says so: nothing is judged there.
-        self.maintained: Mapping[str, str] = under_maintenance(snapshot.nodes, rules.fleet.maintenance)
+        self.maintained: Mapping[str, str] = self._maintained()
+        self._judgements: tuple[Judgement, ...] = ()
+        self.tripped: dict[tuple[str, str], str] = {}  # by policy and pool: why it is held there
+        self.suspects: dict[tuple[str, str, str], Suspect] = {}  # by policy, what and which: groups held for it
         self.unjudged: frozenset[str] = frozenset(self.maintained)  # and those that started a moment ago
         self.judged: frozenset[str] = frozenset()  # policies that were answered in full and are fit to be acted on
         self._open: dict[str, Case] = {case.node: case for case in self.state.cases.values() if case.open}
@@ -47,17 +53,53 @@ class Draft:
         """The snapshot's."""
         return self.snapshot.nodes
 
+    @property
+    def budgets(self) -> Mapping[str, BudgetState]:
+        """By pool, as this plan leaves them so far."""
+        return {name: account.budget for name, account in self.accounts.items()}
+
     def count_budgets(self) -> None:
         """From the cluster, and from the ledger as this plan leaves it so far."""
-        self.budgets = budget.states(self.nodes, self.state, self.rules, self.now)
+        self.accounts = budget.accounts(self.nodes, self.state, self.rules, self.now)
 
     def found(self, judgements: Iterable[Judgement]) -> None:
         """Take note of everything that is found bad in this cycle, whether it may be acted on or not."""
-        for judgement in judgements:
+        self._judgements = tuple(judgements)
+        for judgement in self._judgements:
             self.unjudged |= {offence.node.name for offence in judgement.in_grace}
             for offence in (o for o in judgement.bad if o.node.name not in self.maintained):
                 known = self.bad_now.get(offence.node.name, frozenset())
                 self.bad_now[offence.node.name] = known | {(offence.policy.name, offence.device)}
+
+    def judgement(self, policy: str) -> Judgement | None:
+        """What this policy says in this cycle; None where it was not asked."""
+        return next((judgement for judgement in self._judgements if judgement.policy.name == policy), None)
+
+    def work_changed(self) -> None:
+        """A person's word of planned work began or ended in this plan: what is judged is another."""
+        self.maintained = self._maintained()
+        self.unjudged, self.bad_now = frozenset(self.maintained), {}
+        self.found(self._judgements)
+
+    def _maintained(self) -> dict[str, str]:
+        prefix, words = self.rules.prefix, self.state.words.values()
+        return {
+            **under_words(self.nodes, words, self.now),
+            **signs.worked_on(self.nodes, prefix, self.now),
+            **under_maintenance(self.nodes, self.rules.fleet.maintenance),
+        }
+
+    def pause(self, *, policy: str = "", pool: str = "") -> Word | None:
+        """The pause that stands for this policy or pool, or for everything."""
+        return pauses.pause(self.state.words, self.now, policy=policy, pool=pool) if self.state.words else None
+
+    def paused(self, case: Case) -> str | None:
+        """Why nothing new is done about this machine; None where no pause of everything or of its pool stands.
+
+        A policy's pause is in the way of its own findings: see `obstacles.hindrance`.
+        """
+        word = self.pause(pool=case.pool)
+        return None if word is None else pauses.told(word)
 
     def knows(self, policies: Iterable[str]) -> bool:
         """Whether what these policies do not find bad in this cycle is not bad. One that is no more finds nothing."""
@@ -83,7 +125,7 @@ class Draft:
         if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool:
             node = self.nodes[decision.node] if decision.node else None
             if node is not None:
-                self.budgets[decision.pool] = budget.spent(self.budgets[decision.pool], node)
+                self.accounts[decision.pool].spend(node)
 
     def hold(self, decision: Decision) -> None:
         """Record a hold, unless it stands already for the same kind of reason."""
@@ -153,4 +195,5 @@ NO_CASE: Mapping[HeldBy, str] = {
     HeldBy.NOT_IN_POOL: "the node is in no pool of the fleet file",
     HeldBy.GRACE: "the machine or its driver started a moment ago",
     HeldBy.DISMISSED: "a person put this machine back in service despite this finding",
+    HeldBy.WAIVED: "a person keeps this machine in service for a while",
 }

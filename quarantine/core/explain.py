@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from quarantine.core.case import Case, Evidence, Phase
+from quarantine.core.case import Case, Evidence, Phase, Purpose, Run, RunOutcome
 from quarantine.core.decision import Decision, Kind, State
 from quarantine.core.reasons import disagreement
 from quarantine.core.units import format_number
@@ -34,6 +34,20 @@ _STANDING = {
     Phase.PROBATION: "is on probation",
 }
 
+PROCEDURES = {
+    Purpose.EVIDENCE: "the taking of evidence",
+    Purpose.RESET: "the reset",
+    Purpose.REBOOT: "the reboot",
+    Purpose.BURN_IN: "the burn-in",
+}
+_BECAME = {
+    RunOutcome.RUNNING: "runs",
+    RunOutcome.SUCCEEDED: "succeeded",
+    RunOutcome.FAILED: "failed",
+    RunOutcome.LATE: "had not ended in time",
+    RunOutcome.LOST: "is not known to have ended",
+}
+
 
 def standing(node: str, state: State) -> str:
     """Where a node stands now, in one sentence."""
@@ -41,11 +55,34 @@ def standing(node: str, state: State) -> str:
     if case is not None:
         held = f", held back by {case.held_by}" if case.held_by else ""
         when = f"{case.phase_since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{node} {_STANDING[case.phase]} since {when} in case {case.id}{held}"
+        now = "".join(f"; {said}" for said in treatment(case))
+        return f"{node} {_STANDING[case.phase]} since {when} in case {case.id}{held}{now}"
     ended = sorted((c for c in state.cases.values() if c.node == node), key=lambda c: c.phase_since)
     if ended:
         return f"{node} is in service; its last case, {ended[-1].id}, was {ended[-1].phase}"
     return f"nothing is held against {node}"
+
+
+def treatment(case: Case) -> list[str]:
+    """What is done about a machine that is out, and was tried: phrases, the present first."""
+    said = []
+    if case.gate:
+        said.append("it is new in its pool")
+    if (run := case.run) is not None:
+        said.append(f"{PROCEDURES[run.purpose]} by {run.procedure} runs until {_minute(run.until)} at the latest")
+    if case.phase is Phase.DRAINING and case.leaving:
+        pods = {pod for leaving in case.leaving for pod in leaving.pods}
+        number = f"{len(pods)} pod{'' if len(pods) == 1 else 's'}"
+        said.append(f"{number} asked to leave so far, the last at {_minute(case.leaving[-1].at)}")
+    if case.rungs:
+        said.append("tried: " + ", then ".join(f"{rung.step} ({_minute(rung.at)})" for rung in case.rungs))
+    said += [f"{PROCEDURES[r.purpose]} by {r.procedure} {_BECAME[r.outcome]}" for r in case.runs if r is not run]
+    if case.sent_away is not None:
+        said.append("another machine, or part, is in the place of the one that was taken out")
+    if case.put_back:
+        times = "once" if len(case.put_back) == 1 else f"{len(case.put_back)} times"
+        said.append(f"its taint was put back {times}")
+    return said
 
 
 def story(rows: Iterable[tuple[int, Decision]]) -> list[Sentence]:
@@ -78,9 +115,25 @@ def _evidence(decision: Decision) -> tuple[str, ...]:
             f"{b.recent} of {b.limit_recent} within the hour, {b.size} in all"
             + ("" if b.spares is None else f", {b.spares} in reserve")
         )
+    if decision.run is not None:
+        found.append(_procedure(decision.run))
+    if decision.leaving is not None:
+        pods = ", ".join(f"{pod} (uid {pod.uid})" for pod in decision.leaving.pods)
+        found.append(f"pods{f' of {decision.leaving.gang}' if decision.leaving.gang else ''}: {pods}")
+    if decision.rung is not None:
+        found.append(f"step {decision.rung.number + 1} of its policy's ladder: {decision.rung.step}")
     if not decision.actor.startswith("controller"):
         found.append(f"by {decision.actor}")
     return tuple(found)
+
+
+def _procedure(run: Run) -> str:
+    output = f", output: {run.output}" if run.output else ""
+    return f"procedure {run.procedure} as {run.name}, time limit {_minute(run.until)}{output}"
+
+
+def _minute(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _measured(evidence: Evidence) -> list[str]:

@@ -21,6 +21,8 @@ def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgemen
         held_by, reason, evidence = _unfit(judgement)
         policy, key = judgement.policy, judge_key(judgement.policy)
         if held_by is None:
+            for pool, why in budget.tripped_pools(judgement, draft.nodes, draft.rules).items():
+                draft.tripped[policy.name, pool] = why
             draft.lift(key, f"policy {policy.name} can be judged again")
             fit.append(judgement)
             continue

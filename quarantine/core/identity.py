@@ -83,3 +83,25 @@ def device_of(reading: Reading, labels: Mapping[str, str]) -> Device | None:
         return Device(kind, "/".join(same_name(kind, part) for part in parts), index) if all(parts) else None
     name = next((labels[label] for label in spec.first if labels.get(label)), "")
     return Device(kind, same_name(kind, name), index) if name else None
+
+
+def gpu_of(device: Device) -> str | None:
+    """The UUID of the GPU that a device is, or is a link of; None where its name tells no UUID."""
+    if device.kind not in (DeviceKind.GPU, DeviceKind.NVLINK):
+        return None
+    name = device.name.partition("/")[0]
+    return name if name.startswith("GPU-") else None
+
+
+def position_of(device: Device) -> str | None:
+    """Where in its machine a device sits, whichever machine that is: `GPU 3`; None where that is not known.
+
+    A UUID says nothing of it, so a GPU needs its index. A port has the same name in every machine of a kind.
+    """
+    match device.kind:
+        case DeviceKind.GPU:
+            return f"GPU {device.index}" if device.index else None
+        case DeviceKind.NVLINK:
+            return f"NVLink {device.name.partition('/')[2]} of GPU {device.index}" if device.index else None
+        case DeviceKind.IB_PORT | DeviceKind.NODE:
+            return str(device)

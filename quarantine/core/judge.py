@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quarantine.core import absence, grace
@@ -13,6 +13,7 @@ from quarantine.core.judgement import Found, Judgement, Offence, Stray
 from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, PolicyAnswers, Sample, Samples
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import Reading, readings_of
+from quarantine.core.response import EXPORTER
 from quarantine.core.trigger import Form, threshold_text
 
 __all__ = ["Judgement", "Offence", "Stray", "judge", "selects"]
@@ -54,6 +55,9 @@ def judge(
         covered=None if seen is None else look.reach(seen),
         crowded=_crowded(look.kind, seen or {}, directory),
         in_grace=in_grace,
+        covered_by=seen or {},
+        seen_by=look.seen_by(),
+        emerging=look.emerging({name for name, _ in bad}),
     )
 
 
@@ -180,6 +184,27 @@ class _Look:
             if self.directory.node(reading.source.node, sample.labels) == node:
                 found[reading.key] = max(found.get(reading.key, 0), int(sample.value))
         return found
+
+    def seen_by(self) -> dict[str, frozenset[str]]:
+        """The nodes of which each reading sees anything, by its key; where the policy compares exporters."""
+        rule = self.policy.spec.correlation
+        if rule is None or EXPORTER not in rule.by:
+            return {}
+        found: dict[str, set[str]] = {}
+        for reading, sample in self._samples(self.answers.coverage):
+            node = self.directory.node(reading.source.node, sample.labels)
+            if isinstance(node, Node) and sample.value:
+                found.setdefault(reading.key, set()).add(node.name)
+        return {key: frozenset(names) for key, names in found.items()}
+
+    def emerging(self, bad: Container[str]) -> frozenset[str]:
+        """The nodes with a device that is beyond the bound now, and on which nothing is bad yet."""
+        found: set[str] = set()
+        for reading, sample in self._samples(self.answers.emerging):
+            node = self.directory.node(reading.source.node, sample.labels)
+            if isinstance(node, Node) and node.name not in bad and selects(self.policy.spec.node_selector, node):
+                found.add(node.name)
+        return frozenset(found)
 
     def _blind(self, node: Node, seen: Mapping[str, int]) -> Offence:
         others = sum(1 for count in seen.values() if count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quarantine.core.case import Evidence
 from quarantine.core.identity import Unmatched
@@ -48,3 +48,6 @@ class Judgement:
     covered: int | None  # devices seen on this cluster's nodes; None: not known
     crowded: tuple[str, ...] = ()  # nodes with more GPUs than they have: another cluster's are among them
     in_grace: tuple[Offence, ...] = ()  # on nodes that have booted too lately for it to count, or may have
+    seen_by: Mapping[str, frozenset[str]] = field(default_factory=dict)  # the nodes that each reading sees, by its key
+    emerging: frozenset[str] = frozenset()  # nodes with a device that is beyond the bound, and not for long enough yet
+    covered_by: Mapping[str, int] = field(default_factory=dict)  # devices seen, by node name

@@ -42,5 +42,7 @@ class Law:
             *rulefiles.file_decisions(snapshot.state, self.in_force.broken, snapshot.now, snapshot.actor),
             *rulefiles.change_decisions(snapshot.state, self.new, self.settle, snapshot.now, snapshot.actor),
         )
-        made = planner.plan(replace(snapshot, state=fold(snapshot.state, about)), self.rules)
+        # What is said of the files is of now, and no sign that the ledger is as young as the marks on the cluster.
+        state = replace(fold(snapshot.state, about), recorded_until=snapshot.state.recorded_until)
+        made = planner.plan(replace(snapshot, state=state), self.rules)
         return replace(made, decisions=(*about, *made.decisions))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from quarantine.core.case import Case, Finding
+from quarantine.core.case import Case, Finding, Phase, Purpose, Run, RunOutcome, Step
+from quarantine.core.decision import State
 from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import DeviceKind, Machine, Severity
 from quarantine.core.policy import Rules
+from quarantine.core.treatment import repeat, swap
 from quarantine.core.units import format_number
 
 _CATEGORY = {
@@ -16,6 +18,13 @@ _CATEGORY = {
     DeviceKind.NVLINK: "NVLink",
     DeviceKind.IB_PORT: "InfiniBand",
     DeviceKind.NODE: "node",
+}
+_RAN = {
+    RunOutcome.RUNNING: "is still running",
+    RunOutcome.SUCCEEDED: "succeeded",
+    RunOutcome.FAILED: "failed",
+    RunOutcome.LATE: "did not end in time",
+    RunOutcome.LOST: "what became of it is not known",
 }
 ASKED_FOR = Severity.CRITICAL  # of a case that a person opened and no policy has found anything for
 
@@ -46,7 +55,7 @@ class CaseReport:
     machine: Machine
     pool: str
     provider: str
-    ask: str  # report, later replace
+    ask: str  # report or replace
     title: str
     reason: str
     done: str  # what the controller did already, in a sentence
@@ -56,6 +65,10 @@ class CaseReport:
     provider_description: str = ""  # what the fleet file says of the provider, for people
     provider_contact: str = ""  # whom to ask on our side
     channel: str = ""  # where the fleet's routes send the message; empty: to the settings' channel
+    history: str = ""  # what is remembered of the machine before this case; empty: nothing
+    tried: tuple[str, ...] = ()  # remedies and proofs, each with its outcome, oldest first
+    evidence_output: str = ""  # where the evidence is that was taken of the machine
+    swap: str = ""  # what to know of the exchange: the same machine or GPU came back, or the place is the suspect
 
 
 def fault(finding: Finding, rules: Rules) -> Fault:
@@ -76,15 +89,44 @@ def fault(finding: Finding, rules: Rules) -> Fault:
     )
 
 
-def _done(case: Case) -> str:
+def _done(case: Case, ask: Step) -> str:
     cordoned = {
         True: "cordoned and tainted",
         False: "tainted (a cordon on it is not ours)",
         None: "to be cordoned and tainted",
     }
-    return (
-        f"{case.node} is {cordoned[case.cordoned_by_us]}: nothing new is scheduled there, and what runs was left alone"
-    )
+    return f"{case.node} is {cordoned[case.cordoned_by_us]}: nothing new is scheduled there, and {_left(case, ask)}"
+
+
+def _left(case: Case, ask: Step) -> str:
+    """What became of what ran there."""
+    if ask is Step.REPLACE:
+        return "no training runs there any more: what is left on it may be destroyed"
+    match case.phase:
+        case Phase.DRAINING:
+            return "what runs is being asked to leave"
+        case Phase.DRAINED | Phase.REMEDY:
+            return "what ran has left"
+        case _:
+            return "what runs was left alone"
+
+
+def _title(case: Case, devices: str, ask: Step) -> str:
+    if ask is Step.REPLACE:
+        return f"{case.node}: please replace the machine, {devices} suspect"
+    return f"{case.node}: {devices} suspect, please replace the machine"
+
+
+def _tried(run: Run) -> str:
+    return f"{run.purpose} by {run.procedure}, begun {run.asked_at:%Y-%m-%d %H:%M} UTC: {_RAN[run.outcome]}"
+
+
+def _evidence(case: Case) -> str:
+    """Where the last evidence was put; of a procedure that did not succeed, that it may not be there."""
+    run = case.last_run(Purpose.EVIDENCE)
+    if run is None or not run.output:
+        return ""
+    return run.output if run.outcome is RunOutcome.SUCCEEDED else f"{run.output} ({run.procedure}: {_RAN[run.outcome]})"
 
 
 def channel(case: Case, provider: str, fleet: FleetSpec) -> str:
@@ -97,8 +139,16 @@ def channel(case: Case, provider: str, fleet: FleetSpec) -> str:
     return ""
 
 
-def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
-    """What is sent when the swap of a case's machine is asked for."""
+def report(
+    case: Case, cluster: str, rules: Rules, *, state: State | None = None, ask: Step = Step.REPORT
+) -> CaseReport:
+    """What is sent when a case's machine is reported, or when another one is asked for.
+
+    `state` tells what is remembered of the machine, and what was told of its exchange. Raises ValueError where `ask` is
+    nothing that a provider is asked for.
+    """
+    if ask not in (Step.REPORT, Step.REPLACE):
+        raise ValueError(f"a provider is asked to report or to replace, not to {ask}")
     pool = next((p for p in rules.fleet.pools if p.name == case.pool), None)
     provider = pool.provider if pool else ""
     known = next((p for p in rules.fleet.providers if p.name == provider), None)
@@ -111,14 +161,18 @@ def report(case: Case, cluster: str, rules: Rules) -> CaseReport:
         machine=case.machine,
         pool=case.pool,
         provider=provider,
-        ask="report",
-        title=f"{case.node}: {devices} suspect, please replace the machine",
+        ask=ask.value,
+        title=_title(case, devices, ask),
         reason=case.reason,
-        done=_done(case),
+        done=_done(case, ask),
         opened_at=case.opened_at,
         opened_by=case.opened_by,
         faults=faults,
         provider_description=" ".join(known.description.split()) if known else "",
         provider_contact=(known.contact or "") if known else "",
         channel=channel(case, provider, rules.fleet),
+        history=str(repeat.score(state, case)) if state is not None else "",
+        tried=tuple(_tried(run) for run in case.runs if run.purpose is not Purpose.EVIDENCE),
+        evidence_output=_evidence(case),
+        swap=swap.remarks(state, case) if state is not None else "",
     )

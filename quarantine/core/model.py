@@ -181,3 +181,6 @@ class PolicyAnswers:
     coverage: Mapping[str, Answer]
     coverage_at: datetime | None = None
     others: Mapping[str, Answer] = field(default_factory=dict)
+    # The devices that are beyond the bound at this moment, however lately: asked where machines that share something
+    # are looked for, and a superset of the bad ones.
+    emerging: Mapping[str, Answer] = field(default_factory=dict)

@@ -6,18 +6,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from quarantine.core import budget
+from quarantine.core import budget, pauses
 from quarantine.core.case import Case, HeldBy, Phase
 from quarantine.core.correlate import Groups, Incidents, Onset
-from quarantine.core.decision import Dismissal
 from quarantine.core.draft import NODE, Draft
 from quarantine.core.escalation import too_few
 from quarantine.core.history import History, Spell, histories
+from quarantine.core.incidents import shared
 from quarantine.core.judge import Judgement, Offence, selects
-from quarantine.core.marks import same_hardware
 from quarantine.core.model import Device, Machine, Mode, Node, Verdict
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.units import format_duration
+from quarantine.core.waivers import left_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,35 @@ def obstacle(draft: Draft, offence: Offence, common: Common | None) -> Obstacle 
 def hindrance(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | None:
     """The same of a finding that stands in a case, say."""
     policy = claim.policy
-    if draft.snapshot.mode is Mode.OBSERVE:
+    if draft.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, "the installation only observes")
     if policy.spec.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, f"policy {policy.name} only observes")
     if not policy.spec.response.taint:
         return Obstacle(HeldBy.TELLS_ONLY, f"policy {policy.name} takes no machine out")
-    return _common_cause(claim, common) or _too_few(claim, common) or _settling(draft, claim)
+    word = draft.pause(policy=policy.name)
+    if word is not None:
+        return Obstacle(HeldBy.PAUSED, pauses.told(word))
+    common_cause = _tripped(draft, claim) or _common_cause(draft, claim, common)
+    return common_cause or _too_few(claim, common) or _settling(draft, claim)
 
 
-def _common_cause(claim: Claim, common: Common | None) -> Obstacle | None:
+def _tripped(draft: Draft, claim: Claim) -> Obstacle | None:
+    node = draft.nodes.get(claim.node)
+    pool = budget.pool_of(node, draft.rules) if node is not None else None
+    why = draft.tripped.get((claim.policy.name, pool.name)) if pool is not None else None
+    return None if why is None else Obstacle(HeldBy.BREAKER, why)
+
+
+def _common_cause(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | None:
     """Asked before it is counted: what a group fails in together is none of the machine's own findings."""
     if common is None or common.incidents is None:
         return None
     suspect = common.incidents.suspect(claim.node, claim.since, claim.at)
-    return None if suspect is None else Obstacle(HeldBy.CORRELATED, str(suspect))
+    if suspect is None:
+        return None
+    draft.suspects[claim.policy.name, suspect.what, suspect.which] = suspect
+    return Obstacle(HeldBy.CORRELATED, str(suspect))
 
 
 def _too_few(claim: Claim, common: Common | None) -> Obstacle | None:
@@ -120,16 +134,6 @@ def began(draft: Draft, offence: Offence) -> datetime:
     key = (offence.policy.name, offence.device)
     standing = (f.since for f in case.findings if f.key == key and f.verdict is Verdict.BAD) if case else iter(())
     return next(standing, draft.now)
-
-
-def dismissal(draft: Draft, offence: Offence) -> Dismissal | None:
-    """The word of a person by which this finding on this machine is left alone."""
-    known = (offence.evidence.signal, offence.device)
-    for word in draft.state.dismissals:
-        same = word.node == offence.node.name and same_hardware(offence.node, word.machine)
-        if same and word.until > draft.now and known in word.findings:
-            return word
-    return None
 
 
 def barred(draft: Draft, node: Node) -> HeldBy | None:
@@ -162,7 +166,8 @@ def _incidents(draft: Draft, policy: LoadedPolicy, history: History, bad: Sequen
     if rule is None:
         return None
     onsets = {name: list(_onsets_of(draft, name, spells)) for name, spells in history.items()}
-    for onset in _new_onsets(draft, bad):
+    judged = draft.judgement(policy.name)
+    for onset in (*_new_onsets(draft, bad), *_emerging(draft, judged, onsets)):
         onsets.setdefault(onset.node, []).append(onset)
     if len(onsets) < min(2, rule.machines):
         return None
@@ -171,7 +176,8 @@ def _incidents(draft: Draft, policy: LoadedPolicy, history: History, bad: Sequen
         for node in draft.nodes.values()
         if selects(policy.spec.node_selector, node) and budget.pool_of(node, draft.rules) is not None
     ]
-    return Incidents(onsets, Groups.of(looked_after, rule, draft.rules.fleet.topology), rule, draft.now)
+    groups = Groups.of(looked_after, rule, draft.rules.fleet.topology, shared(draft.snapshot.workloads, judged))
+    return Incidents(onsets, groups, rule, draft.now)
 
 
 def _onsets_of(draft: Draft, node: str, spells: Iterable[Spell]) -> Iterator[Onset]:
@@ -196,8 +202,15 @@ def _new_onsets(draft: Draft, bad: Sequence[Offence]) -> Iterator[Onset]:
         node, case = offence.node, draft.open_case(offence.node.name)
         if node.name in draft.maintained or (case is not None and _stands(case, offence)):
             continue
-        if case is not None or (barred(draft, node) is None and dismissal(draft, offence) is None):
+        if case is not None or (barred(draft, node) is None and left_alone(draft, offence) is None):
             yield Onset(node.name, draft.now)
+
+
+def _emerging(draft: Draft, judged: Judgement | None, known: Container[str]) -> Iterator[Onset]:
+    """What is beyond the bound and has not lasted yet: it opens no case, and counts where others fail beside it."""
+    for name in sorted(judged.emerging) if judged is not None else ():
+        if name not in known and name not in draft.maintained and barred(draft, draft.nodes[name]) is None:
+            yield Onset(name, draft.now)
 
 
 def _stands(case: Case, offence: Offence) -> bool:

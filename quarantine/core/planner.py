@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quarantine.core import asked, fitness, recovery, restored, strays, triage, upkeep
+from quarantine.core import asked, fitness, incidents, recovery, restored, strays, triage, upkeep
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Hold, Kind
 from quarantine.core.draft import JUDGE, Draft
 from quarantine.core.identity import Directory
 from quarantine.core.judge import Judgement, judge
+from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.snapshot import Plan, Snapshot
-from quarantine.core.treatment import drain, gate, probation, proceed, swap
+from quarantine.core.treatment import drain, gate, probation, proceed, runs, swap
 from quarantine.core.treatment.owed import owed
 
 
 def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     """Pure: the same snapshot and rules give the same plan, and planning again on its result gives nothing new.
 
-    People come first, then what the cluster says of open cases, then new findings (the strongest first, so that they
-    get what budget is left), then what follows from them.
+    People come first, then what the cluster says of open cases and what became of procedures, then new findings (the
+    strongest first, so that they get what budget is left), then what follows from them: evidence, drains, remedies.
     """
     draft = Draft(snapshot, rules)
     judgements = judge_all(snapshot, rules)
@@ -32,6 +33,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     upkeep.marks(draft)
     swap.identify(draft)
     gate.newcomers(draft)
+    runs.outcomes(draft)
     fit = fitness.policies_fit(draft, judgements)
     for judgement in fit:
         strays.strays(draft, judgement)
@@ -39,17 +41,24 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     # What ends comes before what begins: the budget that it frees is there in the same plan.
     upkeep.late_marks(draft)
     recovery.recoveries(draft, judgements)
-    probation.probations(draft)
+    probation.releases(draft, judgements)
     draft.count_budgets()
     triage.offences(draft, fit)
-    upkeep.deadlines(draft)
+    probation.turns(draft, fit)
     due = owed(draft)
-    proceed.proceed(draft, due)
+    proceed.examine(draft, due)
     drain.drains(draft, due)
+    proceed.proceed(draft, due)
+    upkeep.deadlines(draft)
+    incidents.incidents(draft)
     upkeep.sweep(draft)
     decisions = tuple(draft.decisions)
     return Plan(
-        snapshot.now, decisions, summary(snapshot, judgements, decisions, draft.state.holds), frozenset(draft.bad_now)
+        now=snapshot.now,
+        decisions=decisions,
+        summary=summary(snapshot, judgements, decisions, draft.state.holds),
+        bad_nodes=frozenset(draft.bad_now),
+        observe_only=draft.mode is Mode.OBSERVE,
     )
 
 

@@ -113,7 +113,7 @@ class LoadedPolicy:
     name: str
     spec: PolicySpec
     hash: str  # sha256 of the text
-    text: str  # the document's, and that of the Defaults where there are any
+    text: str  # the document's, then that of the Defaults and of the procedures that it names, where there are any
     revision: str | None  # git revision of the directory it came from
     place: str  # file:line
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from quarantine.core import restored
 from quarantine.core.case import Case, Evidence, Phase
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft, case_key, policy_fields
 from quarantine.core.judge import Judgement
 from quarantine.core.model import Device, Verdict
 from quarantine.core.policy import LoadedPolicy
+from quarantine.core.treatment.endings import ending_effects
 
 
 def recoveries(draft: Draft, judgements: Iterable[Judgement]) -> None:
@@ -51,11 +53,10 @@ def _recover(
     case = draft.state.cases[case.id]
     # A finding of a policy that is no more cannot recover, and holds nobody.
     left = [f for f in case.findings if f.verdict is not Verdict.GOOD and draft.rules.policy(f.policy) is not None]
-    waits = case.phase is Phase.SUSPECTED or case.waits_for_mark
+    # A ledger that is older than the cluster does not know what it would end.
+    waits = (case.phase is Phase.SUSPECTED or case.waits_for_mark) and not restored.stands(draft)
     if waits and case.findings and not left and not case.by_person and case.node not in draft.bad_now:
         reason = f"no finding on {case.node} stands: each is good again under load, or its policy is no more"
-        draft.emit(
-            draft.about_case(
-                Kind.DECIDED, Action.DISMISS, case, reason, phase=Phase.DISMISSED, hold_key=case_key(case.id)
-            )
-        )
+        # The mark that it waits for may be on the node already, and only its outcome not known.
+        over = {"phase": Phase.DISMISSED, "hold_key": case_key(case.id), "effects": ending_effects(case)}
+        draft.emit(draft.about_case(Kind.DECIDED, Action.DISMISS, case, reason, **over))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quarantine.core import marks
-from quarantine.core.asked import cordons
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import ACTION_OF, Decision, Kind, State
 from quarantine.core.model import Answer, Mode, Node, PolicyAnswers
@@ -15,6 +14,7 @@ from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve, fold
+from quarantine.core.treatment.owed import cordons
 
 MEMORY = timedelta(days=28)  # ended cases are remembered for so long, as by the ledger
 

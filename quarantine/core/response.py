@@ -45,10 +45,17 @@ class Breaker(Model):
     max_share: Share = Field(default=0.1, description="Of the devices that it can see.")
 
 
+JOB, EXPORTER = "job", "exporter"  # what machines share that no label of theirs says
+
+
 class Correlation(Model):
     """When machines that share something fail together, that is the suspect and not they (invariant 7)."""
 
-    by: tuple[Name, ...] = Field(min_length=1, description="Names of the fleet's topology labels.")
+    by: tuple[Name, ...] = Field(
+        min_length=1,
+        description="Names of the fleet's topology labels (a label that says the driver's version is one), `job` for "
+        "machines on which one gang runs, and `exporter` for those that one exporter's metric is read from.",
+    )
     machines: Count = Field(default=3, description="So many of one group, and more than their share of the fleet.")
     within: Duration = Field(description="Findings that began within this time of one another count together.")
     settle: Duration | None = Field(default=None, description="How long a new finding waits for others to join it.")

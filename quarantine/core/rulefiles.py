@@ -18,6 +18,7 @@ from quarantine.core.draft import policy_fields
 from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import Failed, Mode, PolicyAnswers
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.response import Moment
 from quarantine.core.trigger import Form
 
 FILE, CHANGED = "rules/", "changed/"  # of hold keys: a file that is broken, a policy that is new in its version
@@ -79,6 +80,9 @@ def newly_broken(state: State, broken: Iterable[BrokenFile]) -> tuple[BrokenFile
     return tuple(one for one in broken if FILE + one.file not in state.holds)
 
 
+ADVICE = "Correct the file; it is taken up once it is sound."  # for people, under that notice
+
+
 def title(count: int, cluster: str) -> str:
     """Of the notice about files that broke together."""
     return f"{count} policy file{' is' if count == 1 else 's are'} broken in cluster {cluster}"
@@ -108,7 +112,7 @@ def file_decisions(state: State, broken: Iterable[BrokenFile], now: datetime, ac
 
 
 def version_of(policy: LoadedPolicy, rules: Rules) -> str:
-    """What it finds and does, as a digest: of the policy, the signals that it names and what it needs of the fleet.
+    """What it finds and does, as a digest: of the policy, what it names, and what it needs of the fleet.
 
     Prose does not count, nor does its mode: whoever lets it act has seen it observe. Nor does what the fleet says of
     machines, whichever policy finds them: pools and budgets, signs of planned work, what is never touched.
@@ -126,7 +130,13 @@ def version_of(policy: LoadedPolicy, rules: Rules) -> str:
         if name in rules.signals
     }
     spec = policy.spec.model_dump(mode="json", exclude_defaults=True, exclude=_NO_MATTER)
-    meant = [spec, signals, _needed(policy, rules.fleet)]
+    meant: list[object] = [spec, signals, _needed(policy, rules.fleet)]
+    if procedures := {
+        name: rules.procedures[name].model_dump(mode="json", exclude_defaults=True, exclude={"description"})
+        for name in sorted(policy.spec.response.procedures)
+        if name in rules.procedures
+    }:
+        meant.append(procedures)
     return hashlib.sha256(json.dumps(meant, sort_keys=True).encode()).hexdigest()
 
 
@@ -137,6 +147,8 @@ def _needed(policy: LoadedPolicy, fleet: FleetSpec) -> dict[str, object]:
         needed["uptime"] = fleet.uptime
     if policy.spec.correlation is not None:
         needed["topology"] = {name: fleet.topology.get(name) for name in policy.spec.correlation.by}
+    if policy.spec.response.drain.when is Moment.AFTER_CHECKPOINT:
+        needed["checkpoint"] = fleet.workloads.checkpoint.model_dump(exclude_none=True)
     if policy.spec.trigger.form is Form.ABSENT:
         needed["expected"] = [
             [dict(pool.node_selector), pool.expected.model_dump(exclude_none=True)] for pool in fleet.pools

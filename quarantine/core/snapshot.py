@@ -44,3 +44,4 @@ class Plan:
     decisions: tuple[Decision, ...]
     summary: str  # one plain English sentence
     bad_nodes: frozenset[str] = frozenset()  # on which something is found bad now
+    observe_only: bool = False  # nothing new is done to a machine: the installation observes, or its ledger is too old

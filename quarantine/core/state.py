@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy
+from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
 from quarantine.core.lifecycle import check_transition
+from quarantine.core.marks import same_machine
 from quarantine.core.model import Device, Severity, Verdict
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
@@ -43,7 +44,7 @@ def evolve(state: State, decision: Decision) -> State:
         kept = tuple(entry for entry in state.quarantined_at if entry[0] > since)
         return replace(state, quarantined_at=(*kept, (decision.at, decision.pool)))
     if decision.action is Action.WAIVE:
-        return replace(state, dismissals=(*_standing(state, decision), _waiver(case, decision)))
+        return replace(state, dismissals=_waived(state, case, decision))
     if decision.action in (Action.DISMISS, Action.RELEASE) and decision.until is not None and case is not None:
         return replace(state, dismissals=(*_standing(state, decision), _dismissal(case, decision)))
     return state
@@ -86,13 +87,20 @@ def _dismissal(case: Case, decision: Decision) -> Dismissal:
     return Dismissal(case.node, case.machine, keys, decision.until, decision.reason, by=decision.actor)
 
 
-def _waiver(case: Case | None, decision: Decision) -> Dismissal:
-    """Of the findings of its case, or of whatever comes where there is none."""
+def _waived(state: State, case: Case | None, decision: Decision) -> tuple[Dismissal, ...]:
+    """A waiver is of the findings of its case, and of whatever is not fatal.
+
+    The later one of a machine replaces the earlier, and goes on covering what that was given for.
+    """
     if decision.node is None or decision.machine is None or decision.until is None:
         raise ValueError("a waiver needs its node, its machine and its end")
-    keys = tuple((f.evidence.signal, f.device) for f in case.findings) if case is not None else ()
+    words = _standing(state, decision)
+    earlier = [w for w in words if w.waiver and w.node == decision.node]
+    known = [key for w in earlier if same_machine(decision.machine, w.machine) for key in w.findings]
+    keys = tuple(dict.fromkeys([*known, *((f.evidence.signal, f.device) for f in (case.findings if case else ()))]))
     reason, by = decision.reason, decision.actor
-    return Dismissal(decision.node, decision.machine, keys, decision.until, reason, waiver=True, by=by)
+    new = Dismissal(decision.node, decision.machine, keys, decision.until, reason, waiver=True, by=by)
+    return (*(w for w in words if w not in earlier), new)
 
 
 def _case_after(state: State, decision: Decision) -> Case | None:
@@ -106,6 +114,8 @@ def _case_after(state: State, decision: Decision) -> Case | None:
     if decision.phase is not None and decision.phase is not case.phase:
         check_transition(case.phase, decision.phase)
         case = replace(case, phase=decision.phase, phase_since=decision.at, held_by=None)
+    if case.marked and case.out_since is None and (before is None or not before.marked):
+        case = replace(case, out_since=decision.at)
     if decision.action is Action.QUARANTINE:
         # What people read is why it was taken out, not why it was held before.
         case = replace(case, held_by=decision.held_by, reason=decision.reason)
@@ -114,13 +124,21 @@ def _case_after(state: State, decision: Decision) -> Case | None:
 
 def _with_machine(case: Case, decision: Decision) -> Case:
     """The case follows its machine, or remembers the one that another took the place of."""
-    if decision.machine is None or decision.action not in (Action.FOLLOW, Action.IDENTIFY, Action.SWAP):
+    followed = decision.action in (Action.FOLLOW, Action.IDENTIFY, Action.SWAP)
+    if decision.action is Action.ADOPT and decision.kind is Kind.DECIDED:  # its mark is there, as it was found
+        return replace(case, effects={**case.effects, **_MARKED}, cordoned_by_us=decision.cordoned_by_us)
+    if decision.machine is None or not followed or decision.kind is not Kind.DECIDED:
         return case
     if decision.action is Action.SWAP:
-        return replace(case, machine=decision.machine, sent_away=case.sent_away or case.machine, cordoned_by_us=None)
-    before = case.machine.boot_id
-    booted = before and before != decision.machine.boot_id
-    return replace(case, machine=decision.machine, boots=(*case.boots, before) if booted else case.boots)
+        away, at = case.sent_away or case.machine, decision.at
+        case = replace(case, sent_away=away, cordoned_by_us=None, renewed_at=at, swapped_at=at)
+        return replace(case, machine=decision.machine)
+    # A Node object tells neither GPUs nor place: what is known of them goes with the machine.
+    known, now = case.machine, decision.machine
+    machine = replace(now, gpus=now.gpus or known.gpus, place=now.place or known.place)
+    if not known.boot_id or known.boot_id == now.boot_id:
+        return replace(case, machine=machine)
+    return replace(case, machine=machine, boots=(*case.boots, known.boot_id), booted_at=decision.at)
 
 
 def _with_progress(case: Case, decision: Decision) -> Case:
@@ -134,6 +152,8 @@ def _with_progress(case: Case, decision: Decision) -> Case:
         case = replace(case, rungs=(*case.rungs, decision.rung))
     if decision.action is Action.REMARK and decision.kind is Kind.DECIDED:
         case = replace(case, put_back=(*case.put_back, decision.at))
+    if decision.action is Action.PROVE and decision.request is not None and decision.phase is Phase.PROBATION:
+        case = replace(case, renewed_at=decision.at)
     return case
 
 
@@ -160,7 +180,6 @@ def _opened(decision: Decision) -> Case:
         pool=decision.pool,
         by_person=decision.request is not None,
         gate=bool(decision.gate),
-        effects=_MARKED if decision.action is Action.ADOPT else {},
     )
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quarantine.core import budget
+from quarantine.core import budget, pauses, trickle
 from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Dismissal, Kind
 from quarantine.core.draft import NO_CASE, NODE, Draft, case_key, policy_fields
 from quarantine.core.fleet import Pool
 from quarantine.core.judge import Judgement, Offence
-from quarantine.core.marks import same_hardware
 from quarantine.core.model import Node, Verdict
-from quarantine.core.obstacles import Common, Obstacle, barred, common_causes, dismissal, obstacle, takes_out
+from quarantine.core.obstacles import Common, Obstacle, barred, common_causes, obstacle, takes_out
 from quarantine.core.reasons import saw
+from quarantine.core.signs import in_utc
+from quarantine.core.waivers import despite, left_alone, standing
 
-MARKING = (Effect.MARK, Effect.EVENT)
+MARKING = (Effect.MARK, Effect.EVENT, Effect.CONDITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,8 @@ def _stands_still(draft: Draft, node: Node) -> bool:
             return barred(draft, node) is bar
         case HeldBy.MAINTENANCE:
             return node.name in draft.maintained
-        case HeldBy.DISMISSED:
-            words = (word for word in draft.state.dismissals if word.until > draft.now)
-            return any(word.node == node.name and same_hardware(node, word.machine) for word in words)
+        case HeldBy.DISMISSED | HeldBy.WAIVED as word:
+            return any(said.waiver is (word is HeldBy.WAIVED) for said in standing(draft, node))
         case _:
             return True
 
@@ -94,9 +94,8 @@ def _by_machine(draft: Draft, fit: Sequence[Judgement]) -> list[_Found]:
     found = []
     for name in {**bad, **in_grace}:
         ordered = sorted(bad.get(name, ()), key=_strength)
-        # Once a case is open, a person's word about an earlier one keeps nothing out of it.
         case = draft.open_case(name)
-        words = [(o, None if case else dismissal(draft, o)) for o in ordered]
+        words = [(o, left_alone(draft, o) if _heeds(case) else None) for o in ordered]
         found.append(
             _Found(
                 node=draft.nodes[name],
@@ -107,6 +106,11 @@ def _by_machine(draft: Draft, fit: Sequence[Judgement]) -> list[_Found]:
             )
         )
     return found
+
+
+def _heeds(case: Case | None) -> bool:
+    """Whether a person's word keeps findings out of it. Once the machine is out, all of them are held against it."""
+    return case is None or (case.phase is Phase.SUSPECTED and not case.by_person)
 
 
 def _standing(
@@ -150,7 +154,9 @@ def _machine(draft: Draft, found: _Found) -> None:
         return
     if case is None or case.phase is Phase.SUSPECTED:
         case = _suspect(draft, found, case, pool)
-    for offence, _ in found.bad:
+    case = draft.state.cases[case.id]
+    told = (*found.bad, *(() if _heeds(case) else found.dismissed))
+    for offence, _ in told:
         _join(draft, offence, draft.state.cases[case.id])
 
 
@@ -166,9 +172,10 @@ def _kept_out(draft: Draft, found: _Found, case: Case | None) -> tuple[Offence, 
     if case is not None or found.bad:
         return None
     if found.dismissed:
-        offence, word = found.dismissed[0]
-        why = f"{NO_CASE[HeldBy.DISMISSED]} ({word.reason}), until {word.until:%Y-%m-%d %H:%M} UTC"
-        return offence, Obstacle(HeldBy.DISMISSED, why)
+        # A waiver is about all of the machine: the reason is the same, whichever finding comes first.
+        offence, word = next((pair for pair in found.dismissed if pair[1].waiver), found.dismissed[0])
+        by = HeldBy.WAIVED if word.waiver else HeldBy.DISMISSED
+        return offence, Obstacle(by, f"{NO_CASE[by]} ({word.reason}), until {in_utc(word.until)}")
     untold = "it is not told how long the machine has been up: it may have started a moment ago"
     return first, Obstacle(HeldBy.GRACE, NO_CASE[HeldBy.GRACE] if first.uptime_told else untold)
 
@@ -180,7 +187,7 @@ def _suspect(draft: Draft, found: _Found, case: Case | None, pool: Pool | None) 
     now or not: else the reason would change with every finding that comes and goes.
     """
     lead, hindrance = found.lead
-    hindrance = _held(draft, found.node, lead, hindrance, pool)
+    hindrance = _held(draft, lead, hindrance, pool, case)
     case_id = case.id if case is not None else draft.new_case_id(found.node)
     if hindrance is None:
         draft.emit(_decide(draft, lead, case, case_id, pool, None))
@@ -194,7 +201,7 @@ def _suspect(draft: Draft, found: _Found, case: Case | None, pool: Pool | None) 
 def _hold_absent(draft: Draft, lead: tuple[Offence, Obstacle | None], case: Case, pool: Pool | None) -> None:
     """The hold of a case whose strongest finding is not seen now; left as it is where its cause cannot be known."""
     offence, hindrance = lead
-    hindrance = _held(draft, offence.node, offence, hindrance, pool)
+    hindrance = _held(draft, offence, hindrance, pool, case)
     if hindrance is None or not draft.knows([offence.policy.name]):
         return
     decision = _decide(draft, offence, case, case.id, pool, hindrance)
@@ -202,15 +209,29 @@ def _hold_absent(draft: Draft, lead: tuple[Offence, Obstacle | None], case: Case
     draft.hold(replace(decision, verdict=Verdict.UNKNOWN, reason=f"{was}; held because {hindrance.why}"))
 
 
-def _held(draft: Draft, node: Node, lead: Offence, hindrance: Obstacle | None, pool: Pool | None) -> Obstacle | None:
+def _held(
+    draft: Draft, lead: Offence, hindrance: Obstacle | None, pool: Pool | None, case: Case | None
+) -> Obstacle | None:
+    node = lead.node
     bar = barred(draft, node)
     if bar is not None or pool is None:
         bar = bar or HeldBy.NOT_IN_POOL
         return Obstacle(bar, NO_CASE[bar])
     if hindrance is not None:
         return hindrance
-    full = budget.exceeded(draft.budgets[pool.name], node, lead.policy.spec.severity)
-    return None if full is None else Obstacle(HeldBy.BUDGET, full)
+    word = draft.pause(pool=pool.name)
+    if word is not None:
+        return Obstacle(HeldBy.PAUSED, pauses.told(word))
+    return _too_many(draft, lead, pool, case)
+
+
+def _too_many(draft: Draft, lead: Offence, pool: Pool, case: Case | None) -> Obstacle | None:
+    """What the pool's budget or pace holds back. The cause that was told already is told as long as it is one."""
+    full = draft.accounts[pool.name].exceeded(lead.node, lead.policy.spec.severity)
+    slow = trickle.too_many(draft, pool.name) if trickle.was_held(draft, lead.policy, case) else None
+    causes = [Obstacle(by, why) for by, why in ((HeldBy.BUDGET, full), (HeldBy.TRICKLE, slow)) if why is not None]
+    told = (cause for cause in causes if case is not None and cause.held_by is case.held_by)
+    return next(told, causes[0] if causes else None)
 
 
 def _decide(
@@ -230,7 +251,7 @@ def _decide(
     return draft.decision(
         Kind.DECIDED if held_by is None else Kind.HELD,
         Action.QUARANTINE,
-        seen if hindrance is None else f"{seen}; held because {hindrance.why}",
+        f"{seen}{despite(draft, offence)}" if hindrance is None else f"{seen}; held because {hindrance.why}",
         node=offence.node.name,
         machine=offence.node.machine if case is None else case.machine,
         case=case_id,

@@ -1,55 +1,90 @@
 """Ledger and cluster brought together: the ledger is right about why and who, the cluster about what is.
 
-ledger            cluster                         what is decided
-open case         node gone, or another uid       retire: the machine left
-marked case       our taint is not there          dismiss: a person put the node back, and is not fought;
-                                                  while planned work is under way on the node, nothing
-no such case      our taint is there              adopt: never removed on sight
-ended case        its taint is there again        held, and told
+Every row of the table in docs/ownership.md is decided here, or in the modules beside: `ownership` (who took a mark
+away), `putback` (and what then), `restored` (a ledger that is older than the cluster).
 """
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
-from quarantine.core.asked import enforcing
+from quarantine.core import putback, restored
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import JUDGE, NO_CASE, NODE, STRAY, Draft, case_key
 from quarantine.core.lifecycle import TRANSITIONS
-from quarantine.core.marks import case_on, machine_matches, same_hardware
+from quarantine.core.marks import case_on, machine_matches, same_hardware, was_marked
 from quarantine.core.model import Node, Verdict
+from quarantine.core.ownership import Remover, mark_vanished, remover
 from quarantine.core.reasons import in_words
+from quarantine.core.treatment import swap
+from quarantine.core.treatment.endings import ending_effects
+from quarantine.core.treatment.overdue import overdue_at
+from quarantine.core.treatment.owed import enforcing
+from quarantine.core.units import format_duration
 
 GONE_FOR = timedelta(minutes=10)  # a node that is not listed for so long has left
+SWAP_TAKES = TRANSITIONS[Phase.SWAP_REQUESTED].deadline or timedelta(days=7)  # and so long where it is to be replaced
 MARK_LATE = timedelta(minutes=10)  # evidence older than this no longer marks by itself
 MANY = 3  # so many cases whose node or mark is gone at once, if they are most: our sight is suspect
 _SIGHT, _GONE, _MARK, _OVERDUE = "sight", "gone/", "mark/", "overdue/"
-_CASE_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def cases(draft: Draft) -> None:
     """Every open case against its node. When many are gone at once, it is our sight that is suspect."""
-    lost, back = [], []
+    if restored.stands(draft):
+        return
+    lost: list[Case] = []
+    vanished: list[tuple[Case, Node, Remover]] = []
     for case in draft.open_cases():
         node = draft.nodes.get(case.node)
         if node is None:
             lost.append(case)
-        elif not same_hardware(node, case.machine):
-            _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} is another machine under the same name now")
         elif not machine_matches(node, case.machine):
-            _follow(draft, case, node)
-        elif case.node not in draft.maintained and _put_back(case, node, draft.rules.prefix):
-            back.append(case)
-    if _too_many(draft, len(lost) + len(back)):
-        return
-    for case in back:
+            _made_again(draft, case, node)
+        elif case.node not in draft.maintained:  # planned work takes marks away: they are looked into afterwards
+            if mark_vanished(node, case, draft.rules.prefix):
+                vanished.append((case, node, remover(node, case, draft.rules.fleet.automata)))
+            else:
+                putback.watch_cordon(draft, case, node)
+    if not _too_many(draft, len(lost) + sum(1 for entry in vanished if not _explained(draft, *entry))):
+        for case, node, by in vanished:
+            _unmarked(draft, case, node, by)
+        _left(draft, lost)
+
+
+def _unmarked(draft: Draft, case: Case, node: Node, by: Remover) -> None:
+    """A person who takes our taint away puts the node back in service, and is not fought."""
+    if by is Remover.PERSON:
         _dismiss(draft, case)
+    else:
+        putback.put_back(draft, case, node, by)
+
+
+def _left(draft: Draft, lost: list[Case]) -> None:
     for case in lost:
         _lost(draft, case)
-    for key in [k for k in draft.state.holds if k.startswith(_GONE) and k not in {_gone_key(case) for case in lost}]:
+    gone = {_gone_key(case) for case in lost}
+    for key in [k for k in draft.state.holds if k.startswith(_GONE) and k not in gone]:
         draft.lift(key, "its node is there again")
+
+
+def _made_again(draft: Draft, case: Case, node: Node) -> None:
+    """Another Node object under the name: of the same machine, of one that the provider was asked for, or of neither.
+
+    A ledger that says nothing of the hardware knows no machine again.
+    """
+    if same_hardware(node, case.machine):
+        _follow(draft, case, node)
+    elif case.told_provider:
+        swap.exchanged(draft, case, node)
+    else:
+        _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} is another machine under the same name now")
+
+
+def _explained(draft: Draft, case: Case, node: Node, by: Remover) -> bool:
+    """Whether nothing but a program took the taint away: what else we wrote is there, so that this is our node."""
+    return by is not Remover.PERSON and was_marked(node, case, draft.rules.prefix)
 
 
 def _too_many(draft: Draft, count: int) -> bool:
@@ -67,47 +102,54 @@ def _too_many(draft: Draft, count: int) -> bool:
 
 
 def _lost(draft: Draft, case: Case) -> None:
-    """A node that is not listed is given some time before its case is ended: ending is for good."""
+    """A node that is not listed is given some time before its case is ended: ending is for good.
+
+    One whose provider was asked for another machine is waited for as long as a swap may take.
+    """
     key = _gone_key(case)
     standing = draft.state.holds.get(key)
+    waits = SWAP_TAKES if case.told_provider else GONE_FOR
     if standing is None:
-        reason = f"{case.node} is no node of the cluster; its case is retired unless it is back within 10 minutes"
+        until = f"unless it is back within {format_duration(waits)}"
+        why = ", and its provider was told" if case.told_provider else ""
+        reason = f"{case.node} is no node of the cluster{why}; its case is retired {until}"
         held = {"held_by": HeldBy.GONE, "hold_key": key}
         draft.hold(draft.about_case(Kind.HELD, Action.RETIRE, case, reason, **held))
-    elif draft.now >= standing.since + GONE_FOR:
+    elif draft.now >= standing.since + waits:
         _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} left the cluster: no node is called so any more")
         draft.lift(key, f"case {case.id} is retired")
 
 
 def _follow(draft: Draft, case: Case, node: Node) -> None:
     """The same machine under a new Node object: its case goes with it, and its marks are put back."""
-    effects = (Effect.MARK,) if case.marked else ()
+    effects = (Effect.MARK, Effect.CONDITION) if case.marked else ()
     reason = f"{case.node} was made again for the same machine: case {case.id} goes with it"
     draft.emit(draft.about_case(Kind.DECIDED, Action.FOLLOW, case, reason, machine=node.machine, effects=effects))
 
 
 def marks(draft: Draft) -> None:
     """Every taint of ours against the ledger."""
+    waiting = {node.name for node, _ in restored.awaiting(draft)}
     for node in draft.nodes.values():
         said = case_on(node, draft.rules.prefix)
         key = f"{_MARK}{node.name}"
         case = draft.state.cases.get(said) if said else None
         if said is None or (case is not None and case.node == node.name and (case.open or _unmarking(case))):
             draft.lift(key, f"the mark on {node.name} is explained")
-        elif _unknown(draft, said) and draft.open_case(node.name) is None and _CASE_ID.fullmatch(said):
-            _adopt(draft, node, said)
+        elif node.name in waiting:
+            continue  # told by one hold for all of them
+        elif restored.adoptable(draft, node, said) and draft.open_case(node.name) is None:
+            restored.take_over(draft, node, said)
         else:
             reason = f"{node.name} carries our taint for case {said}, over or another node's: remove it by hand"
             held = {"held_by": HeldBy.FOREIGN_MARK, "hold_key": key, "node": node.name, "machine": node.machine}
             draft.hold(draft.decision(Kind.HELD, Action.ADOPT, reason, **held))
 
 
-def _unknown(draft: Draft, case_id: str) -> bool:
-    return case_id not in draft.state.cases and case_id not in draft.state.ended
-
-
 def late_marks(draft: Draft) -> None:
     """What could not be marked for long is not marked on old evidence (the API was down, the switch was thrown)."""
+    if restored.stands(draft):
+        return
     for case in draft.open_cases():
         if not case.waits_for_mark or case.by_person:
             continue
@@ -117,7 +159,8 @@ def late_marks(draft: Draft) -> None:
             reason = f"{case.node} could not be marked for long, and is not found bad now"
         else:
             continue
-        _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason)
+        # It may have been written all the same, by a process that did not live to record it.
+        _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason, effects=ending_effects(case))
 
 
 def deadlines(draft: Draft) -> None:
@@ -125,9 +168,12 @@ def deadlines(draft: Draft) -> None:
 
     So is a suspicion of which nobody knows whether it still stands: no end is made of what is unknown (invariant 1).
     """
+    if restored.stands(draft):
+        return
     for case in draft.open_cases():
         rule = TRANSITIONS[case.phase]
-        if rule.deadline is None or draft.now < case.phase_since + rule.deadline:
+        overdue = overdue_at(case, draft.rules)
+        if rule.deadline is None or overdue is None or draft.now < overdue:
             continue
         told = rule.overdue
         if case.phase is Phase.SUSPECTED and not case.by_person and not _judged_bad_now(draft, case):
@@ -146,21 +192,23 @@ def sweep(draft: Draft) -> None:
     """Lift the holds whose subject is gone: a case that ended, a policy that is no more, a node that left."""
     policies = {policy.name for policy in draft.rules.policies}
     for key in list(draft.state.holds):
-        if key.startswith(_OVERDUE):
-            case_id, _, phase = key.removeprefix(_OVERDUE).rpartition("/")
-            case = draft.state.cases.get(case_id)
-            stale = case is None or not case.open or case.phase != phase
-        elif key.startswith((JUDGE, STRAY)):
+        if key.startswith((JUDGE, STRAY)):
             stale = key.split("/")[1] not in policies
         elif key.startswith((_MARK, NODE)):
             stale = key.partition("/")[2] not in draft.nodes
-        elif key.startswith(_GONE):
-            case = draft.state.cases.get(key.removeprefix(_GONE))
-            stale = case is None or not case.open
         else:
-            stale = False
+            about = key.split("/")[1:]
+            stale = any(part in draft.state.ended for part in about) or _of_an_earlier_phase(draft, key)
         if stale:
             draft.lift(key, "what it was about is no more")
+
+
+def _of_an_earlier_phase(draft: Draft, key: str) -> bool:
+    if not key.startswith(_OVERDUE):
+        return False
+    case_id, _, phase = key.removeprefix(_OVERDUE).rpartition("/")
+    case = draft.state.cases.get(case_id)
+    return case is None or case.phase != phase
 
 
 def _judged_bad_now(draft: Draft, case: Case) -> bool:
@@ -188,15 +236,10 @@ def _unknown_since(draft: Draft, case: Case) -> str | None:
     return f"{'policy' if len(blind) == 1 else 'policies'} {in_words(blind)} cannot be judged"
 
 
-def _put_back(case: Case, node: Node, prefix: str) -> bool:
-    mark = case.effects.get(Effect.MARK)
-    return case.marked and mark is not None and mark.status is EffectStatus.DONE and case_on(node, prefix) != case.id
-
-
 def _dismiss(draft: Draft, case: Case) -> None:
     reason = f"our taint was removed from {case.node} by hand, so it is back in service; its findings are left alone"
     until = draft.now + draft.rules.dismissal
-    _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason, until=until, effects=(Effect.UNMARK,))
+    _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason, until=until, effects=ending_effects(case))
 
 
 def _gone_key(case: Case) -> str:
@@ -210,9 +253,3 @@ def _end(draft: Draft, case: Case, action: Action, phase: Phase, reason: str, **
 def _unmarking(case: Case) -> bool:
     state = case.effects.get(Effect.UNMARK)
     return state is not None and state.status is EffectStatus.PENDING
-
-
-def _adopt(draft: Draft, node: Node, case_id: str) -> None:
-    reason = f"{node.name} carries our taint for case {case_id}, which the ledger does not know: it is adopted as it is"
-    fields = {"case": case_id, "node": node.name, "machine": node.machine, "phase": Phase.QUARANTINED}
-    draft.emit(draft.decision(Kind.DECIDED, Action.ADOPT, reason, pool=draft.pool_name(node), **fields))

@@ -35,6 +35,7 @@ class Pod:
     started_at: datetime | None = None  # of its youngest container: a restart in place moves it
     checkpoint_at: datetime | None = None  # of its last checkpoint, by its annotation or by the fleet's query
     tolerates: bool = False  # our taint: it may come back to this very node
+    created_at: datetime | None = None  # of the Pod object: what comes back is younger than the request to leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Gang:
     nodes: frozenset[str] = frozenset()  # on which they run
     checkpoint_at: datetime | None = None  # of the whole: the oldest of its pods' where all tell, else the newest known
     youngest: datetime | None = None  # when the pod that started last did: after a restart, of the new attempt
+    members: frozenset[PodRef] = frozenset()  # its pods, wherever they run
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,24 @@
 """The state as tables: loaded, and written back where a fold changed it. Rebuildable from the decisions.
 
 What is loaded is what a cycle can still need: open cases, those that ended lately, those with a pending effect, holds,
-dismissals that stand, the pace, and which requests were answered lately.
+dismissals that stand, people's words until a decision ends them, the pace, which requests were answered lately, and
+when the newest decision was taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, or_, select
 
 from quarantine.core.case import Case
-from quarantine.core.decision import Action, Dismissal, Hold, Kind, State
+from quarantine.core.decision import Action, Dismissal, Hold, Kind, State, Word
 from quarantine.core.errors import SchemaMismatch
 from quarantine.core.state import FINDING_MEMORY, PACE_MEMORY
 from quarantine.ledger.codec import decode_as, encode
-from quarantine.ledger.schema import actions, cases, decisions, dismissals, holds, pending_only, requests
+from quarantine.ledger.schema import actions, cases, decisions, dismissals, holds, pending_only, requests, words
 from quarantine.ledger.text import fit, unescape
 from quarantine.ledger.upsert import upsert
 
@@ -61,6 +62,8 @@ def load(
         quarantined_at=_pace(connection, cluster, now),
         answered=_answered(connection, cluster, now),
         ended=_ended(connection, cluster),
+        words={word.key: word for word in _words(connection, cluster)},
+        recorded_until=_recorded_until(connection, cluster),
     )
 
 
@@ -71,17 +74,26 @@ def save(connection: Connection, cluster: str, before: State, after: State) -> N
         cases,
         [_case_row(cluster, case) for key, case in after.cases.items() if before.cases.get(key) is not case],
     )
-    upsert(
-        connection,
-        holds,
-        [_hold_row(cluster, hold) for key, hold in after.holds.items() if before.holds.get(key) is not hold],
-    )
-    if lifted := [{"gone": fit(key)} for key in before.holds.keys() - after.holds.keys()]:
-        connection.execute(delete(holds).where(holds.c.cluster == cluster, holds.c.key == bindparam("gone")), lifted)
+    _save_keyed(connection, cluster, holds, before.holds, after.holds, _hold_row)
+    _save_keyed(connection, cluster, words, before.words, after.words, _word_row)
     if after.dismissals is not before.dismissals:
         connection.execute(delete(dismissals).where(dismissals.c.cluster == cluster))
         if after.dismissals:
             connection.execute(insert(dismissals), list(_dismissal_rows(cluster, after.dismissals)))
+
+
+def _save_keyed(
+    connection: Connection,
+    cluster: str,
+    table: Table,
+    before: Mapping[str, Record],
+    after: Mapping[str, Record],
+    row: Callable[[str, Record], dict[str, Any]],
+) -> None:
+    """What stands by a key: written where it is new or another, and deleted where it stands no more."""
+    upsert(connection, table, [row(cluster, one) for key, one in after.items() if before.get(key) is not one])
+    if gone := [{"gone": fit(key)} for key in before.keys() - after.keys()]:
+        connection.execute(delete(table).where(table.c.cluster == cluster, table.c.key == bindparam("gone")), gone)
 
 
 def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[str]:
@@ -104,6 +116,17 @@ def _holds(connection: Connection, cluster: str) -> Iterable[Hold]:
 def _dismissals(connection: Connection, cluster: str, now: datetime) -> Iterable[Dismissal]:
     chosen = select(dismissals.c.body).where(dismissals.c.cluster == cluster, dismissals.c.until > now)
     return [_decoded(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
+
+
+def _words(connection: Connection, cluster: str) -> Iterable[Word]:
+    """Those that are over as well: a decision ends them, so that the trail tells of it."""
+    chosen = select(words.c.body).where(words.c.cluster == cluster).order_by(words.c.key)
+    return [_decoded(Word, body) for body in connection.execute(chosen).scalars()]
+
+
+def _recorded_until(connection: Connection, cluster: str) -> datetime | None:
+    chosen = select(decisions.c.at).where(decisions.c.cluster == cluster).order_by(decisions.c.seq.desc()).limit(1)
+    return connection.execute(chosen).scalar_one_or_none()
 
 
 def _pace(connection: Connection, cluster: str, now: datetime) -> tuple[tuple[datetime, str], ...]:
@@ -150,6 +173,16 @@ def _hold_row(cluster: str, hold: Hold) -> dict[str, Any]:
         "held_by": hold.held_by.value,
         "since": hold.since,
         "body": encode(hold),
+    }
+
+
+def _word_row(cluster: str, word: Word) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "key": fit(word.key),
+        "kind": word.kind.value,
+        "until": word.until,
+        "body": encode(word),
     }
 
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-REVISION = "0003"  # of the schema that this code reads and writes: the newest file in migrations/versions
+REVISION = "0004"  # of the schema that this code reads and writes: the newest file in migrations/versions
 
 METADATA = MetaData(
     naming_convention={
@@ -193,6 +193,16 @@ dismissals = Table(
     Column("position", Integer, primary_key=True, autoincrement=False),  # in the state's tuple
     Column("node", Text, nullable=False),
     Column("until", UtcDateTime, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+words = Table(
+    "words",
+    METADATA,
+    Column("cluster", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("until", UtcDateTime),  # null: until it is taken back
     Column("body", Text, nullable=False),
 )
 

@@ -185,6 +185,16 @@ class Tickets(Group):
         return self
 
 
+class Procedures(Group):
+    """How procedures are run: resets, reboots, burn-ins, bug reports."""
+
+    commands: bool = Field(
+        default=False,
+        description="Whether those that are a command may run, where the controller runs and with its rights. Jobs "
+        "always may. Whoever can change a policy file can then run programs here.",
+    )
+
+
 class Metrics(Group):
     """The controller's own metrics, for a Prometheus to scrape."""
 
@@ -232,6 +242,9 @@ class Settings(BaseSettings):
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="The cluster whose nodes are looked after.")
     slack: Slack = Field(default=Slack(), description="Where people are told and asked.")
     tickets: Tickets = Field(default=Tickets(), description="How the provider is asked for another machine.")
+    procedures: Procedures = Field(
+        default=Procedures(), description="How procedures are run: resets, reboots, burn-ins, bug reports."
+    )
     metrics: Metrics = Field(default=Metrics(), description="The controller's own metrics, for a Prometheus to scrape.")
     log: Log = Field(default=Log(), description="What is told on stderr.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quarantine.core.budget import limit, states
+from quarantine.core.budget import accounts, limit
 from quarantine.core.decision import State
 from quarantine.core.planner import plan
 from tests.core.world import (
@@ -51,7 +51,7 @@ def test_a_machine_that_lost_its_pools_label_is_out_all_the_same() -> None:
 def test_what_was_declared_and_is_not_there_is_out() -> None:
     law = rules(pools=pools(size=30, quarantined=9, unavailable=10, perHour=9))
     assert told(plan(snapshot(fleet(20), hot("node-3")), law)) == [("quarantine", "node-3", "budget")]
-    assert states(fleet(20), State(), law, NOW)["gpu"].out == 10
+    assert accounts(fleet(20), State(), law, NOW)["gpu"].budget.out == 10
 
 
 def test_many_that_die_at_once_are_bounded_by_the_pace() -> None:

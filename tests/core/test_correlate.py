@@ -34,6 +34,7 @@ from tests.core.world import (
     told,
 )
 
+ONE_INCIDENT = ("judge", None, "correlated")  # told once for the group, beside what holds each machine
 TOPOLOGY = {"rack": "dc/rack", "leafswitch": "dc/leaf"}
 
 
@@ -54,7 +55,7 @@ def test_machines_of_one_rack_at_once_are_held_and_named() -> None:
     nodes = racked()
     look = snapshot(nodes, *(hot(f"node-{n}") for n in (4, 5, 6, 7)))
     made = plan(look, law())
-    assert told(made) == [("quarantine", f"node-{n}", "correlated") for n in (4, 5, 6, 7)]
+    assert told(made) == [*(("quarantine", f"node-{n}", "correlated") for n in (4, 5, 6, 7)), ONE_INCIDENT]
     assert made.decisions[0].reason.endswith("held because 4 machines of rack r1 at once: the rack is the suspect")
     state = after(State(), made)
     assert all(case.phase is Phase.SUSPECTED for case in state.cases.values())
@@ -105,7 +106,7 @@ def test_those_marked_lately_count_though_they_are_idle_and_cool_now() -> None:
     state = after(state, plan(snapshot(nodes, hot("node-4"), hot("node-5")), law()))
     state, nodes = carried_out(state, nodes)
     made = plan(snapshot(nodes, hot("node-6"), state=state, now=NOW + 5 * MINUTE), law())
-    assert told(made) == [("quarantine", "node-6", "correlated")]
+    assert told(made) == [("quarantine", "node-6", "correlated"), ONE_INCIDENT]
     assert "3 machines of rack r1" in made.decisions[0].reason
 
 
@@ -142,7 +143,7 @@ def test_a_new_finding_settles_first() -> None:
     assert told(alone)[0] == ("quarantine", "node-4", None)
     more = [hot(f"node-{n}") for n in (4, 5, 6)]
     joined = plan(snapshot(nodes, *more, state=state, now=NOW + 2 * MINUTE), slow)
-    assert told(joined) == [("quarantine", f"node-{n}", "correlated") for n in (4, 5, 6)]
+    assert told(joined) == [*(("quarantine", f"node-{n}", "correlated") for n in (4, 5, 6)), ONE_INCIDENT]
 
 
 def test_a_finding_that_joins_an_old_suspicion_settles_from_when_it_began() -> None:
@@ -344,7 +345,7 @@ def test_a_group_must_stand_out_threefold(bad_here: int, bad_elsewhere: int, is_
 
 def test_a_rule_that_is_content_with_one_machine() -> None:
     made = plan(snapshot(racked(), hot("node-4")), law(machines=1))
-    assert told(made) == [("quarantine", "node-4", "correlated")]
+    assert told(made) == [("quarantine", "node-4", "correlated"), ONE_INCIDENT]
 
 
 @st.composite

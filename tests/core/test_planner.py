@@ -44,7 +44,7 @@ def test_a_hot_gpu_is_taken_out_reported_and_asked_for() -> None:
     made = plan(snapshot(None, hot("node-3")), rules())
     assert told(made) == [("quarantine", "node-3", None), ("ticket", "node-3", None), ("notify", "node-3", None)]
     decision = made.decisions[0]
-    assert decision.effects == (Effect.MARK, Effect.EVENT)
+    assert decision.effects == (Effect.MARK, Effect.EVENT, Effect.CONDITION)
     assert decision.verdict is Verdict.BAD
     assert decision.evidence is not None
     assert (decision.evidence.value, decision.evidence.unit, decision.evidence.query) == (
@@ -331,7 +331,7 @@ def test_a_taint_removed_by_hand_puts_the_node_back_and_is_not_fought() -> None:
     look = snapshot(nodes, hot("node-3"), state=state, now=NOW + MINUTE)
     made = plan(look, rules())
     assert told(made) == [("dismiss", "node-3", None), ("quarantine", "node-3", "dismissed-by-human")]
-    assert made.decisions[0].effects == (Effect.UNMARK,)
+    assert made.decisions[0].effects == (Effect.UNMARK, Effect.CONDITION, Effect.CLOSE)
     state = after(state, made)
     assert plan(replace(look, state=state), rules()).decisions == ()
     later = plan(replace(look, state=state, now=NOW + timedelta(days=8)), rules())
@@ -349,7 +349,7 @@ def test_another_fault_on_a_dismissed_machine_is_acted_on() -> None:
 def test_a_vanished_cordon_is_not_a_release() -> None:
     state, nodes = quarantined()
     nodes["node-3"] = replace(nodes["node-3"], unschedulable=False)
-    assert plan(snapshot(nodes, hot("node-3"), state=state), rules()).decisions == ()
+    assert told(plan(snapshot(nodes, hot("node-3"), state=state), rules())) == [("drain", "node-3", "uncordoned")]
 
 
 def test_a_person_opens_a_case() -> None:
@@ -378,7 +378,7 @@ def test_a_person_releases_and_the_findings_are_left_alone() -> None:
     state, nodes = quarantined()
     made = plan(snapshot(nodes, hot("node-3"), state=state, requests=[ask(RequestKind.RELEASE, "node-3")]), rules())
     assert told(made) == [("release", "node-3", None), ("quarantine", "node-3", "dismissed-by-human")]
-    assert made.decisions[0].effects == (Effect.UNMARK,)
+    assert made.decisions[0].effects == (Effect.UNMARK, Effect.CONDITION, Effect.CLOSE)
     state = after(state, made)
     assert plan(snapshot(nodes, hot("node-3"), state=state), rules()).decisions == (), "until it is unmarked as well"
 

@@ -89,8 +89,8 @@ def test_over_any_history_budgets_hold_and_every_move_is_in_the_table(
             assert all(d.action is not Action.QUARANTINE or d.held_by is not None for d in made.decisions)
             assert all(d.action is not Action.RECOVER for d in made.decisions)
         assert plan(replace(look, state=state), law).decisions == ()
-        assert budget.states(nodes, state, law, now)["gpu"].ours <= max(
-            limits["quarantined"], budget.states(nodes, before, law, now)["gpu"].ours
+        assert budget.accounts(nodes, state, law, now)["gpu"].budget.ours <= max(
+            limits["quarantined"], budget.accounts(nodes, before, law, now)["gpu"].budget.ours
         )
         assert fold(before, made.decisions) == state
         per_node = [case.node for case in state.cases.values() if case.open]

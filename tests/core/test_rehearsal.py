@@ -27,7 +27,7 @@ def test_a_quarantine_is_carried_out_at_once() -> None:
     assert case is not None
     assert case.phase is Phase.QUARANTINED
     assert {effect: state.status for effect, state in case.effects.items()} == dict.fromkeys(
-        (Effect.MARK, Effect.EVENT, Effect.TICKET, Effect.NOTIFY), EffectStatus.DONE
+        (Effect.MARK, Effect.EVENT, Effect.CONDITION, Effect.TICKET, Effect.NOTIFY), EffectStatus.DONE
     )
     after = rehearsal.nodes["node-3"]
     assert case_on(after, PREFIX) == case.id

@@ -37,15 +37,24 @@ def recreated(name: str, **machine: str) -> Node:
     return node(name, machine=replace(node(name).machine, node_uid="another", **machine))
 
 
+QUIET = policy(response={"ticket": "none"})
+
+
+def untold() -> tuple[State, dict[str, Node]]:
+    """node-3 quarantined, everything carried out, and its provider told nothing."""
+    known = fleet()
+    return carried_out(after(State(), plan(snapshot(known, hot("node-3")), rules(QUIET))), known)
+
+
 def test_a_node_that_is_not_listed_gets_ten_minutes_before_its_case_is_retired() -> None:
-    state, nodes = quarantined()
+    state, nodes = untold()
     del nodes["node-3"]
     look = snapshot(nodes, state=state)
-    first = plan(look, rules())
+    first = plan(look, rules(QUIET))
     assert told(first) == [("retire", "node-3", "gone")]
     state = after(state, first)
-    assert plan(replace(look, state=state, now=NOW + 9 * MINUTE), rules()).decisions == ()
-    last = plan(replace(look, state=state, now=NOW + 10 * MINUTE), rules())
+    assert plan(replace(look, state=state, now=NOW + 9 * MINUTE), rules(QUIET)).decisions == ()
+    last = plan(replace(look, state=state, now=NOW + 10 * MINUTE), rules(QUIET))
     assert ("retire", "node-3", None) in told(last)
     state = after(state, last)
     assert state.open_case_of("node-3") is None
@@ -83,10 +92,35 @@ def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
     assert after(state, calm).holds == {}
 
 
-def test_another_machine_under_the_same_name_retires_the_case() -> None:
+def test_a_node_that_was_to_be_replaced_is_waited_for_as_long_as_a_swap_may_take() -> None:
+    state, nodes = quarantined()
+    del nodes["node-3"]
+    look = snapshot(nodes, state=state)
+    first = plan(look, rules())
+    assert told(first) == [("retire", "node-3", "gone")]
+    assert "its provider was told; its case is retired unless it is back within 7d" in first.decisions[0].reason
+    state = after(state, first)
+    early = plan(replace(look, state=state, now=NOW + timedelta(days=7) - MINUTE), rules())
+    assert ("retire", "node-3", None) not in told(early)
+    late = plan(replace(look, state=state, now=NOW + timedelta(days=7)), rules())
+    assert ("retire", "node-3", None) in told(late)
+    assert after(state, late).holds == {}
+
+
+def test_another_machine_in_the_place_of_one_that_the_provider_knows_of_is_a_swap() -> None:
     state, nodes = quarantined()
     nodes["node-3"] = recreated("node-3", system_uuid="other-board", provider_id="acme://other")
     made = plan(snapshot(nodes, state=state), rules())
+    assert told(made) == [("swap", "node-3", None)]
+    case = after(state, made).open_case_of("node-3")
+    assert case is not None
+    assert case.is_pending(Effect.MARK)
+
+
+def test_another_machine_under_the_same_name_retires_the_case() -> None:
+    state, nodes = untold()
+    nodes["node-3"] = recreated("node-3", system_uuid="other-board", provider_id="acme://other")
+    made = plan(snapshot(nodes, state=state), rules(QUIET))
     assert told(made) == [("retire", "node-3", None)]
     ended = after(state, made).cases[made.decisions[0].case or ""]
     assert all(s.status is not EffectStatus.PENDING for s in ended.effects.values())
@@ -118,9 +152,9 @@ def test_a_dismissal_follows_the_machine_too() -> None:
 
 def test_ending_a_case_abandons_what_was_still_to_be_done() -> None:
     nodes = fleet()
-    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    state = after(State(), plan(snapshot(nodes, hot("node-3")), rules(QUIET)))
     nodes["node-3"] = recreated("node-3", system_uuid="other-board")
-    state = after(state, plan(snapshot(nodes, state=state), rules()))
+    state = after(state, plan(snapshot(nodes, state=state), rules(QUIET)))
     statuses = {s.status for case in state.cases.values() for s in case.effects.values()}
     assert statuses == {EffectStatus.ABANDONED}
 

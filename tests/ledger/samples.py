@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from quarantine.core.case import Effect, Evidence, HeldBy, Phase
-from quarantine.core.decision import Action, BudgetState, Decision, Kind, Request, RequestKind
+from quarantine.core.decision import Action, BudgetState, Decision, Kind, Request, RequestKind, Word, WordKind
 from quarantine.core.model import Device, DeviceKind, Machine, Severity, Verdict
 from quarantine.core.policy import LoadedPolicy, PolicySpec
 
@@ -122,6 +122,35 @@ def held(key: str, by: HeldBy | None = HeldBy.BUDGET) -> Decision:
         held_by=by,
         hold_key=key,
     )
+
+
+def waived(number: int = 1, *, until: datetime = NOW + timedelta(hours=4), case: str | None = None) -> Decision:
+    """A person keeps the machine in service, whatever case it has."""
+    return Decision(
+        at=NOW,
+        kind=Kind.DECIDED,
+        action=Action.WAIVE,
+        reason="a person keeps it in service: the run ends tonight",
+        actor="a person (cli)",
+        node=f"node-{number}",
+        machine=Machine(f"uid-{number}", f"provider://{number}", f"system-{number}", f"boot-{number}"),
+        case=case,
+        phase=Phase.RELEASED if case is not None else None,
+        effects=(Effect.UNMARK,) if case is not None else (),
+        until=until,
+    )
+
+
+def paused(scope: str, *, at: datetime = NOW, until: datetime | None = None) -> Decision:
+    """A person says that nothing new is done."""
+    word = Word(f"pause/{scope}", WordKind.PAUSE, scope, "a person (cli)", "a roll-out", at, until)
+    return Decision(at, Kind.DECIDED, Action.PAUSE, f"{scope} is paused", "a person (cli)", word=word, until=until)
+
+
+def resumed(scope: str, *, at: datetime = NOW) -> Decision:
+    """And that it is again."""
+    reason = f"{scope} goes on"
+    return Decision(at, Kind.DECIDED, Action.RESUME, reason, "a person (cli)", unword=f"pause/{scope}")
 
 
 def request(number: int = 1, *, node: str = "node-1", reason: str = "it was repaired") -> Request:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, inspect, text, update
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select, text, update
 
 from quarantine.core.errors import SchemaMismatch, UsageError
 from quarantine.ledger import drift, migrate
@@ -20,7 +20,7 @@ from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.schema import METADATA, REVISION
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
-from tests.ledger.samples import CLUSTER, now, quarantined, request
+from tests.ledger.samples import CLUSTER, dismissed, held, now, paused, policy, quarantined, request
 
 VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32)))
 
@@ -138,7 +138,10 @@ def test_without_tables_nothing_works_and_the_reason_is_told(empty_url: str) -> 
 
 @pytest.mark.parametrize(
     ("found", "said"),
-    [("9999", "newer than this code's 0003; upgrade the program"), ("0000", "older than this code's 0003; run `quar")],
+    [
+        ("9999", f"newer than this code's {REVISION}; upgrade the program"),
+        ("0000", f"older than this code's {REVISION}; run `quar"),
+    ],
 )
 def test_another_schema_is_refused(url: str, found: str, said: str) -> None:
     engine = make_engine(url)
@@ -154,21 +157,57 @@ def test_a_newer_schema_is_not_migrated(url: str) -> None:
     _execute(url, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaMismatch, match="newer"):
         migrate.upgrade(url)
-    _execute(url, "UPDATE alembic_version SET version_num = '0003'")
+    engine = make_engine(url)
+    with writing(engine) as connection:
+        connection.execute(update(VERSION).values(version_num=REVISION))
+    engine.dispose()
     assert drift.differences(url) == []
 
 
-def test_a_ledger_of_the_first_revision_gets_its_new_tables(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_first(connection: Connection) -> None:
-        command.upgrade(migrate.config(connection), "0001")
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
+def test_a_ledger_of_an_earlier_revision_keeps_what_it_has(
+    empty_url: str, revision: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The rows of today's ledger, put into yesterday's tables, and migrated."""
 
+    def only_so_far(connection: Connection) -> None:
+        command.upgrade(migrate.config(connection), revision)
+
+    source = f"sqlite:///{tmp_path / 'source.db'}"
+    migrate.upgrade(source)
+    with open_ledger(source, CLUSTER, now=now) as ledger:
+        ledger.ask(request(1))
+        term = ledger.take_term("pod-1")
+        ledger.record(term, [quarantined(1), quarantined(2), held("h"), dismissed(2)], [policy()])
+        expected = ledger.load()
     with monkeypatch.context() as patched:
-        patched.setattr(migrate, "_run", only_first)
+        patched.setattr(migrate, "_run", only_so_far)
         migrate.upgrade(empty_url)
+    _copy(source, empty_url)
     with pytest.raises(SchemaMismatch, match="older"):
         migrate.check(empty_url)
-    assert migrate.upgrade(empty_url) == ("0001", REVISION)
+    assert migrate.upgrade(empty_url) == (revision, REVISION)
     assert drift.differences(empty_url) == []
+    with open_ledger(empty_url, CLUSTER, now=now) as ledger:
+        assert isinstance(ledger.verify(), Sound)
+        assert ledger.load() == expected
+        assert expected.state.recorded_until is not None
+        ledger.record(ledger.take_term("pod-2"), [paused("all")])
+        assert set(ledger.load().state.words) == {"pause/all"}
+
+
+def _copy(source: str, target: str) -> None:
+    """Every row whose table the target has."""
+    from_, to = make_engine(source), make_engine(target)
+    with reading(from_) as old, writing(to) as new:
+        there = set(inspect(new).get_table_names())
+        for table in (t for t in METADATA.sorted_tables if t.name in there):
+            columns = {column["name"] for column in inspect(new).get_columns(table.name)}
+            rows = [dict(row._mapping) for row in old.execute(select(table))]
+            if rows:
+                new.execute(insert(table), [{k: v for k, v in row.items() if k in columns} for row in rows])
+    from_.dispose()
+    to.dispose()
 
 
 def test_a_database_that_lost_its_revision_is_refused(url: str) -> None:
@@ -238,11 +277,11 @@ def test_the_draft_of_the_next_migration_is_empty(monkeypatch: pytest.MonkeyPatc
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(source.read_text())
     monkeypatch.setattr(migrate, "script_location", lambda: copied)
-    written = migrate.new_revision("0004", "nothing yet").read_text()
-    assert 'down_revision = "0003"' in written.replace("'", '"')
+    written = migrate.new_revision("9998", "nothing yet").read_text()
+    assert f'down_revision = "{REVISION}"' in written.replace("'", '"')
     assert "def upgrade() -> None:" in written
     assert "pass" in written
-    compile(written, "0004", "exec")
+    compile(written, "9998", "exec")
 
 
 def _every_use_is_refused(url: str, said: str) -> None:

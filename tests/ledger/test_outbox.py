@@ -84,6 +84,33 @@ def test_an_effect_asked_for_again_is_a_new_row_and_the_old_one_stays(ledger: Sq
     assert sorted(rows) == [(1, "done", 1), (3, "pending", 0)]
 
 
+@pytest.mark.parametrize("effect", [Effect.RUN, Effect.EVICT, Effect.PHASE, Effect.CONDITION])
+def test_what_is_asked_for_again_and_again_has_one_pending_row_at_a_time(
+    ledger: SqlLedger, url: str, effect: Effect
+) -> None:
+    """A label follows every phase, a batch of pods the batch before it: the same key, a row for each that was done."""
+    term = ledger.take_term("pod-1")
+    ledger.record(term, [quarantined(1, effects=(effect,))])
+    again = replace(quarantined(1, effects=(effect,)), action=Action.JOIN)
+    ledger.attempt(term, f"c-1/{effect}", NOW)
+    ledger.record(term, [again])  # while the first is pending: the same intent, and its attempts stay known
+    assert ledger.load().pending == (PendingEffect(f"c-1/{effect}", "c-1", effect, NOW, 1, NOW),)
+    ledger.settle(term, f"c-1/{effect}", outcome(effect))
+    for _ in range(2):
+        ledger.record(term, [again])
+        assert [e.attempts for e in ledger.load().pending] == [0]
+        ledger.settle(term, f"c-1/{effect}", outcome(effect, kind=Kind.FAILED))
+    ledger.record(term, [again, replace(ended(1), effects=(Effect.UNMARK, effect))])
+    assert {e.key for e in ledger.load().pending} == {"c-1/unmark", f"c-1/{effect}"}
+    rows = _table(url, select(actions.c.status, actions.c.decided_seq).where(actions.c.effect == effect.value))
+    assert [status for status, _ in sorted(rows, key=lambda row: row[1])] == [
+        "done",
+        "abandoned",
+        "abandoned",
+        "pending",
+    ]
+
+
 def test_asked_and_settled_within_one_batch(ledger: SqlLedger, url: str) -> None:
     term = ledger.take_term("pod-1")
     marked = quarantined(1, effects=(Effect.MARK,))

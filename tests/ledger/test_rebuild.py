@@ -20,9 +20,24 @@ from quarantine.ledger.engine import make_engine
 from quarantine.ledger.outbox import key_of
 from quarantine.ledger.store import SqlLedger
 from quarantine.ledger.verify import Sound
-from tests.ledger.samples import NOW, device, dismissed, ended, held, now, outcome, quarantined
+from tests.ledger.samples import (
+    NOW,
+    device,
+    dismissed,
+    ended,
+    held,
+    now,
+    outcome,
+    paused,
+    quarantined,
+    resumed,
+    waived,
+)
 
-OPERATIONS = ("open", "adopt", "join", "again", "recover", "settle", "fail", "release", "dismiss", "hold", "lift")
+OPERATIONS = (
+    *("open", "adopt", "join", "again", "recover", "settle", "fail", "release", "dismiss", "hold", "lift"),
+    *("waive", "pause", "resume"),
+)
 Step = tuple[str, int, int]
 STEP = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 2), st.integers(0, 4))
 HISTORY = st.lists(st.lists(STEP, min_size=1, max_size=8), min_size=1, max_size=5)
@@ -99,6 +114,12 @@ def decided(state: State, step: Step, at: datetime) -> Decision | None:
         made = held(f"hold-{detail}", list(HeldBy)[node])
     elif operation == "lift":
         made = held(f"hold-{detail}", None)
+    elif operation in ("pause", "resume"):
+        until = NOW + timedelta(days=detail - 2) if detail else None  # some are over, and stand until that is decided
+        made = paused(f"pool/{node}", at=at, until=until) if operation == "pause" else resumed(f"pool/{node}")
+    elif operation == "waive":
+        marked = case.id if case is not None and case.marked else None
+        made = waived(node, case=marked, until=NOW + timedelta(days=detail - 1, minutes=1))
     elif case is not None:
         made = about(case, operation, node, detail)
     elif operation in ("open", "adopt"):

@@ -1,20 +1,15 @@
-"""HTTP with the API server, through the official client's authentication and TLS; bodies are read raw, by us.
+"""Nodes and Events at the API server: what is asked, and what of the answer is kept.
 
-The typed client takes twice as long for a list, its `Watch` cannot see a 410, and its default patch is a strategic one.
+Lines of a watch are read by us: the official client's `Watch` cannot see a 410, and its default patch is a strategic
+one.
 """
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
 
-from kubernetes.client.exceptions import ApiException
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ReadTimeoutError
 
@@ -22,20 +17,16 @@ from quarantine.adapters.kube.records import (
     EVENT_NAMESPACE,
     MANAGER,
     Garbled,
+    condition_patch,
     event_body,
     merge_patch,
     node_record,
 )
-from quarantine.adapters.kube.translate import Call, Expired, garbled, parse_status, translated
+from quarantine.adapters.kube.translate import Call, Expired, garbled
+from quarantine.adapters.kube.transport import CHUNK, Transport
 from quarantine.core.errors import ClusterUnavailable
-from quarantine.core.marks import NodeEvent, NodePatch
+from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Node
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
-
-_CHUNK = 1 << 16  # bytes
-_PATIENCE = 6  # a body that trickles may take this many time-outs in all; each wait within it only one
 
 
 class Quiet(ClusterUnavailable):
@@ -50,22 +41,23 @@ class Listing:
     version: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ApiServer:
-    """The calls that are used, each bounded in time, none repeated. Raises `core.errors`; thread-safe.
+    """The calls about nodes, each bounded in time, none repeated. Raises `core.errors`; thread-safe."""
 
-    `url` is the API server's without credentials, `timeout` what connecting, and each wait for data, may take.
-    """
-
-    client: ApiClient
-    url: str
-    timeout: timedelta
+    transport: Transport
     prefix: str
-    page: int = 500
     annotations: frozenset[str] = frozenset()  # kept besides those under the prefix
-    _open: set[BaseHTTPResponse] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _closed: bool = False
+
+    @property
+    def url(self) -> str:
+        """The API server's, without credentials."""
+        return self.transport.url
+
+    @property
+    def timeout(self) -> timedelta:
+        """What connecting, and each wait for data, may take."""
+        return self.transport.timeout
 
     def list_nodes(self) -> Listing:
         """All nodes, page by page, as of one moment. An expired page token starts it over once."""
@@ -81,14 +73,14 @@ class ApiServer:
         connection breaks. A half line at the end is dropped: the next watch repeats the event.
         """
         call = Call(self.url, "watching nodes", "watch on nodes")
-        ask = self._ask(
+        ask = self.transport.core(
             "list_node",
             watch=True,
             allow_watch_bookmarks=True,
             resource_version=version,
             timeout_seconds=max(1, round(lasting.total_seconds())),
         )
-        with self._answer(call, ask) as response:
+        with self.transport.answer(call, ask) as response:
             # The headers come at once, so only now may it take longer.
             if (sock := getattr(response.connection, "sock", None)) is not None:
                 sock.settimeout(quiet.total_seconds())
@@ -100,116 +92,58 @@ class ApiServer:
     def patch_node(self, patch: NodePatch) -> Node:
         """One merge patch with its preconditions. Raises Conflict, NodeGone, ClusterRefused, ClusterUnavailable."""
         call = Call(self.url, f"patching node {patch.node}", "patch on nodes", node=patch.node)
-        ask = self._ask(
+        ask = self.transport.core(
             "patch_node",
             patch.node,
             merge_patch(patch),
             field_manager=MANAGER,
             _content_type="application/merge-patch+json",
         )
-        with self._answer(call, ask) as response:
-            return self._node(call, self._body(call, response))
+        return self._node(call, self.transport.fetch(call, ask))
+
+    def patch_condition(self, condition: NodeCondition, at: datetime, *, moved: bool) -> Node:
+        """One strategic merge patch of the node's status. `moved`: its status differs from what the node says now."""
+        call = Call(
+            self.url,
+            f"setting the condition of node {condition.node}",
+            "patch on nodes/status",
+            node=condition.node,
+        )
+        ask = self.transport.core(
+            "patch_node_status",
+            condition.node,
+            condition_patch(condition, at, moved=moved),
+            field_manager=MANAGER,
+            _content_type="application/strategic-merge-patch+json",
+        )
+        return self._node(call, self.transport.fetch(call, ask))
 
     def create_event(self, event: NodeEvent, at: datetime) -> None:
         """Post an Event. That one of this name exists already is success."""
         call = Call(self.url, f"writing an event about node {event.node}", "create on events")
-        ask = self._ask("create_namespaced_event", EVENT_NAMESPACE, event_body(event, at), field_manager=MANAGER)
-
-        def unless_there() -> BaseHTTPResponse | None:
-            try:
-                return ask()
-            except ApiException as error:
-                if error.status == 409 and parse_status(error.body).reason == "AlreadyExists":
-                    return None
-                raise
-
-        with translated(call):
-            if (response := unless_there()) is None:
-                return
-            with self._kept(call, response):
-                self._body(call, response)
+        body = event_body(event, at)
+        ask = self.transport.core("create_namespaced_event", EVENT_NAMESPACE, body, field_manager=MANAGER)
+        self.transport.create(call, ask)
 
     def close(self) -> None:
         """End every answer that is being read, whichever thread reads it, and give up the connections."""
-        with self._lock:
-            self._closed = True
-            for response in self._open:
-                # Only shutting the socket wakes a reader; closing would wait for it.
-                with suppress(OSError, ValueError, RuntimeError):
-                    response.shutdown()
-        # `clear` alone leaves the sockets to the garbage collector, and an error's traceback keeps the pool alive.
-        manager = self.client.rest_client.pool_manager
-        for key in manager.pools.keys():  # noqa: SIM118 - a container of urllib3's that refuses iteration
-            if (pool := manager.pools.get(key)) is not None:
-                pool.close()
-        manager.clear()
+        self.transport.close()
 
     def _list(self) -> Listing:
         call = Call(self.url, "listing nodes", "list on nodes")
         nodes: dict[str, Node] = {}
-        version = token = ""
-        while True:
-            with self._answer(call, self._ask("list_node", limit=self.page, _continue=token or None)) as response:
-                body = self._body(call, response)
-            items = [] if body.get("items") is None else body["items"]  # Go writes an empty list as null
-            if body.get("kind") != "NodeList" or not isinstance(items, list):
-                raise garbled(call, "something that is no list of nodes")
-            for item in items:
-                node = self._node(call, item)
-                nodes[node.name] = node
-            meta = body.get("metadata") or {}
-            version = version or str(meta.get("resourceVersion") or "")
-            last, token = token, str(meta.get("continue") or "")
-            if not token:
-                break
-            if token == last:
-                raise garbled(call, "the same page twice")
-        if not version:
-            raise garbled(call, "a list of nodes without a resourceVersion")
-        return Listing(nodes, version)
 
-    def _ask(self, method: str, *args: object, **options: object) -> Callable[[], BaseHTTPResponse]:
-        from kubernetes.client import CoreV1Api
+        def take(item: object) -> None:
+            node = self._node(call, item)
+            nodes[node.name] = node
 
-        seconds = self.timeout.total_seconds()
-        asked = getattr(CoreV1Api(self.client), method)
-        return lambda: cast(
-            BaseHTTPResponse, asked(*args, **options, _preload_content=False, _request_timeout=(seconds, seconds))
+        version = self.transport.pages(
+            call,
+            "NodeList",
+            lambda token: self.transport.core("list_node", limit=self.transport.page, _continue=token),
+            take,
         )
-
-    @contextmanager
-    def _answer(self, call: Call, ask: Callable[[], BaseHTTPResponse]) -> Iterator[BaseHTTPResponse]:
-        with translated(call), self._kept(call, ask()) as response:
-            yield response
-
-    @contextmanager
-    def _kept(self, call: Call, response: BaseHTTPResponse) -> Iterator[BaseHTTPResponse]:
-        try:
-            with self._lock:
-                if self._closed:
-                    raise ClusterUnavailable(call.sentence("was let go of", "this process is stopping"))
-                self._open.add(response)
-            yield response
-        finally:
-            with self._lock:
-                self._open.discard(response)
-            response.close()  # its connection is back in the pool by now, where it was read to its end
-
-    def _body(self, call: Call, response: BaseHTTPResponse) -> dict[str, Any]:
-        deadline = time.monotonic() + _PATIENCE * self.timeout.total_seconds()
-        data = bytearray()
-        while chunk := response.read1(_CHUNK):
-            data += chunk
-            if time.monotonic() > deadline:
-                raise ClusterUnavailable(call.sentence("took too long to answer", "it will be tried again"))
-        try:
-            body = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            kind = response.headers.get("Content-Type", "no content type").split(";")[0]
-            raise garbled(call, f"something that is no JSON ({kind})") from error
-        if not isinstance(body, dict):
-            raise garbled(call, "JSON that is no object")
-        return body
+        return Listing(nodes, version)
 
     def _node(self, call: Call, raw: object) -> Node:
         try:
@@ -220,7 +154,7 @@ class ApiServer:
 
 def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
     rest = bytearray()
-    while chunk := response.read1(_CHUNK):
+    while chunk := response.read1(CHUNK):
         rest += chunk
         *complete, tail = rest.split(b"\n")
         rest = bytearray(tail)

@@ -3,13 +3,17 @@
 Order matters. A watch tells one object's versions in order, but it may lag behind a write of ours; what it then tells
 of that node is older than what we know. Kubernetes 1.35 and later promise that resourceVersions compare as integers;
 where they are not integers, the precondition of our write names the version it replaced, and that is order enough.
+
+Who took our taint away is seen only in the version in which it went: a moment later another program may have written
+the list for reasons of its own (after `kubectl taint` and `kubectl uncordon` the node controller does), so that is kept
+while the taint is away.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -27,10 +31,11 @@ class _OwnWrite:
 
 
 class NodeCache:
-    """All nodes by name. Thread-safe. `monotonic` is a clock in seconds."""
+    """All nodes by name. Thread-safe. `monotonic` is a clock in seconds, `taint` the key of ours."""
 
-    def __init__(self, url: str, monotonic: Callable[[], float]) -> None:
+    def __init__(self, url: str, monotonic: Callable[[], float], taint: str = "") -> None:
         self._url = url
+        self._taint = taint
         self._monotonic = monotonic
         self._changed = threading.Condition()
         self._nodes: dict[str, Node] = {}
@@ -56,7 +61,8 @@ class NodeCache:
                 for name, own in during.items()
                 if (listed := listing.nodes.get(name)) is not None and self._is_older(listed, own)
             }
-            self._nodes = {**listing.nodes, **kept}
+            listed_now = {name: self._who_untainted(node) for name, node in listing.nodes.items()}
+            self._nodes = {**listed_now, **kept}
             self._own = {name: during[name] for name in kept}
             self._live()
 
@@ -66,7 +72,7 @@ class NodeCache:
             own = self._own.get(node.name)
             if own is None or not self._is_older(node, own):
                 self._own.pop(node.name, None)
-                self._nodes[node.name] = node
+                self._nodes[node.name] = self._who_untainted(node)
             self._live()
 
     def remove(self, node: Node) -> None:
@@ -106,7 +112,12 @@ class NodeCache:
             before = self._own.get(node.name)
             older = (before.replaced if before else frozenset()) | {known.resource_version, replaced}
             self._own[node.name] = _OwnWrite(self._writes, older)
-            self._nodes[node.name] = node
+            self._nodes[node.name] = self._who_untainted(node)
+
+    def known(self, name: str) -> Node | None:
+        """What is known of a node, however old; None where it is not known."""
+        with self._changed:
+            return self._nodes.get(name)
 
     def read(self, *, until: float, stale_after: timedelta) -> Mapping[str, Node]:
         """A copy. Waits for the first list until `until` (on `monotonic`). Raises ClusterUnavailable.
@@ -145,6 +156,18 @@ class NodeCache:
         self._alive_at = self._monotonic()
         self._trouble = None
         self._changed.notify_all()
+
+    def _who_untainted(self, node: Node) -> Node:
+        """The node, which lacks our taint as it did before: `tainted_by` stays who took it away."""
+        known = self._nodes.get(node.name)
+        if known is None or known.machine.node_uid != node.machine.node_uid or known.tainted_by == node.tainted_by:
+            return node
+        if self._tainted(known) or self._tainted(node):
+            return node
+        return replace(node, tainted_by=known.tainted_by)
+
+    def _tainted(self, node: Node) -> bool:
+        return any(taint.key == self._taint for taint in node.taints)
 
     def _is_older(self, told: Node, own: _OwnWrite) -> bool:
         known = self._nodes[told.name]

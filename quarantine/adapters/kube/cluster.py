@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -14,10 +14,15 @@ import structlog
 
 from quarantine.adapters.kube.api import ApiServer
 from quarantine.adapters.kube.cache import NodeCache
+from quarantine.adapters.kube.evictions import evict
+from quarantine.adapters.kube.jobs import KubeJobs
+from quarantine.adapters.kube.pods import PodReader
 from quarantine.adapters.kube.watcher import NodeWatcher, Pace
+from quarantine.core.case import PodRef
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable
-from quarantine.core.marks import NodeEvent, NodePatch
+from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch, taint_key
 from quarantine.core.model import Node
+from quarantine.core.workload import PodRules, Workloads
 
 log = structlog.get_logger()
 
@@ -26,7 +31,7 @@ log = structlog.get_logger()
 class KubeSettings:
     """How nodes are read. `stale_after` is the age at which the cache is not believed any more.
 
-    `annotations` are kept besides those under our prefix: the fleet's signs of maintenance.
+    `annotations` are kept besides those under our prefix: the fleet's signs of maintenance, and its guards.
     """
 
     watch: bool = True  # False: list afresh at each `nodes()`, for commands that look once
@@ -41,7 +46,7 @@ DEFAULTS = KubeSettings()
 
 
 class KubeCluster:
-    """Nodes, conditional writes and Events. Thread-safe; to be closed.
+    """Nodes, conditional writes, Events, pods and Jobs. Thread-safe; to be closed.
 
     `now` gives the time that Events carry (aware, UTC), `monotonic` the seconds by which staleness is judged.
     `in_cluster` tells whether the service account of a pod is used.
@@ -62,7 +67,9 @@ class KubeCluster:
         self._now = now
         self._settings = settings
         self._monotonic = monotonic
-        self._cache = NodeCache(api.url, monotonic)
+        self._cache = NodeCache(api.url, monotonic, taint_key(api.prefix))
+        self._pods = PodReader(api.transport, now, monotonic)
+        self.jobs = KubeJobs(api.transport, api.prefix, now)
         self._watcher: NodeWatcher | None = None
         self._sync_until = 0.0
         self._closed = False
@@ -124,3 +131,27 @@ class KubeCluster:
     def create_event(self, event: NodeEvent) -> None:
         """A core/v1 Event in the namespace `default`. One of the same name that exists already is success."""
         self._api.create_event(event, self._now())
+
+    def set_condition(self, condition: NodeCondition) -> None:
+        """Our condition in the node's status, and no other. Raises NodeGone, ClusterRefused, ClusterUnavailable.
+
+        The time of its last transition moves only where its status does, as far as the node is known.
+        """
+        known = self._cache.known(condition.node)
+        stands = known.suspect if known is not None and known.machine.node_uid == condition.uid else ""
+        moved = stands != ("True" if condition.status else "False")
+        node = self._api.patch_condition(condition, self._now(), moved=moved)
+        self._cache.wrote(node, replaced="")  # whichever version it was: the status is written without precondition
+
+    def workloads(self, nodes: Collection[str], rules: PodRules) -> Workloads:
+        """What runs on these nodes now, and the gangs of it wherever they run, asked afresh. Raises ClusterUnavailable,
+        also where the right to list pods is missing: what is not seen is not idle.
+        """
+        return self._pods.workloads(nodes, rules)
+
+    def evict(self, pod: PodRef) -> bool:
+        """Ask a pod to leave, by the Eviction API with its uid. False: it is gone already, or another has its name.
+
+        Raises EvictionBlocked, EvictionImpossible, ClusterRefused, ClusterUnavailable.
+        """
+        return evict(self._api.transport, pod)

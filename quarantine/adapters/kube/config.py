@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from quarantine.adapters.kube.api import ApiServer
 from quarantine.adapters.kube.cluster import DEFAULTS, KubeCluster, KubeSettings
+from quarantine.adapters.kube.transport import Transport
 from quarantine.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def connect(
     client = ApiClient(configuration)
     client.user_agent = user_agent
     url = without_password(configuration.host)
-    api = ApiServer(client, url, api_timeout, prefix, settings.page, settings.annotations)
+    api = ApiServer(Transport(client, url, api_timeout, settings.page), prefix, settings.annotations)
     return KubeCluster(api, now=now, settings=settings, in_cluster=in_cluster)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from quarantine.adapters.kube.fields import condition, entries, mapping, moment, stamp, text_at, texts
 from quarantine.core.capacity import whole_gpus
-from quarantine.core.marks import NodeEvent, NodePatch
+from quarantine.core.marks import CONDITION, NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Machine, Node, Taint
 
 MANAGER = "quarantine"  # in managedFields, and the component of our Events
@@ -26,29 +27,32 @@ def node_record(raw: object, prefix: str, kept: frozenset[str] = frozenset()) ->
     Of its annotations those under our prefix are kept, and `kept`: others fill kilobytes. Text that many nodes share
     (label keys, taints, zones) is interned: one copy for the fleet.
     """
-    obj = _mapping(raw)
-    meta, spec, status = (_mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
-    name, uid, version = (_text(meta, key) for key in ("name", "uid", "resourceVersion"))
+    obj = mapping(raw)
+    meta, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
+    name, uid, version = (text_at(meta, key) for key in ("name", "uid", "resourceVersion"))
     if not (name and uid and version):
         raise Garbled("a node without a name, a uid or a resourceVersion")
-    info = _mapping(status.get("nodeInfo"))
-    labels = _texts(meta.get("labels"))
+    info = mapping(status.get("nodeInfo"))
+    labels = texts(meta.get("labels"))
     return Node(
         name=name,
         machine=Machine(
             node_uid=uid,
-            provider_id=_text(spec, "providerID"),
-            system_uuid=_text(info, "systemUUID"),
-            boot_id=_text(info, "bootID"),
+            provider_id=text_at(spec, "providerID"),
+            system_uuid=text_at(info, "systemUUID"),
+            boot_id=text_at(info, "bootID"),
         ),
         resource_version=version,
         labels=labels,
-        annotations=_texts(meta.get("annotations"), under=f"{prefix}/", also=kept),
-        taints=tuple(_taint(t) for t in _items(spec.get("taints"))),
+        annotations=texts(meta.get("annotations"), under=f"{prefix}/", also=kept),
+        taints=tuple(_taint(t) for t in entries(spec.get("taints"))),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status.get("conditions")),
-        gpus=whole_gpus(_count(_mapping(status.get("capacity")).get("nvidia.com/gpu")), labels),
-        addresses=tuple(dict.fromkeys(a for a in (_text(i, "address") for i in _items(status.get("addresses"))) if a)),
+        gpus=whole_gpus(_count(mapping(status.get("capacity")).get("nvidia.com/gpu")), labels),
+        addresses=tuple(dict.fromkeys(a for i in entries(status.get("addresses")) if (a := text_at(i, "address")))),
+        created_at=moment(meta.get("creationTimestamp")),
+        tainted_by=_last_manager(meta.get("managedFields"), "f:spec", "f:taints"),
+        suspect=sys.intern(text_at(condition(status.get("conditions"), CONDITION), "status")),
     )
 
 
@@ -70,9 +74,26 @@ def merge_patch(patch: NodePatch) -> dict[str, Any]:
     return {"metadata": meta} | ({"spec": spec} if spec else {})
 
 
+def condition_patch(wanted: NodeCondition, at: datetime, *, moved: bool) -> dict[str, Any]:
+    """The strategic merge patch that sets our condition and leaves the others alone; refused for another uid.
+
+    The time of its last transition is that of `at` where it `moved`, else the server keeps what it has.
+    """
+    body = {
+        "type": CONDITION,
+        "status": "True" if wanted.status else "False",
+        "reason": wanted.reason,
+        "message": clip(wanted.message, _MESSAGE_LIMIT),
+        "lastHeartbeatTime": stamp(at),
+    }
+    if moved:
+        body["lastTransitionTime"] = stamp(at)
+    return {"metadata": {"uid": wanted.uid}, "status": {"conditions": [body]}}
+
+
 def event_body(event: NodeEvent, at: datetime) -> dict[str, Any]:
     """A core/v1 Event about a node, seen once, at `at` (aware)."""
-    seen = at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    seen = stamp(at)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -101,9 +122,9 @@ def clip(text: str, limit: int) -> str:
 def _taint(raw: Mapping[str, Any]) -> Taint:
     added = raw.get("timeAdded")
     return Taint(
-        key=sys.intern(_text(raw, "key")),
-        value=sys.intern(_text(raw, "value")),
-        effect=sys.intern(_text(raw, "effect")),
+        key=sys.intern(text_at(raw, "key")),
+        value=sys.intern(text_at(raw, "value")),
+        effect=sys.intern(text_at(raw, "effect")),
         time_added=added if isinstance(added, str) else None,
     )
 
@@ -114,31 +135,25 @@ def _taint_json(taint: Taint) -> dict[str, str]:
 
 
 def _ready(conditions: object) -> bool | None:
-    status = next((_text(c, "status") for c in _items(conditions) if c.get("type") == "Ready"), "")
-    return {"True": True, "False": False}.get(status)
+    return {"True": True, "False": False}.get(text_at(condition(conditions, "Ready"), "status"))
+
+
+def _last_manager(managed: object, *path: str) -> str:
+    """Who wrote a field last, of those who own it; empty where nobody does. A field that is removed has no owner."""
+    owners = [
+        (text_at(entry, "time"), place, text_at(entry, "manager"))
+        for place, entry in enumerate(entries(managed))
+        if _owns(entry.get("fieldsV1"), path)
+    ]
+    return sys.intern(max(owners)[2]) if owners else ""
+
+
+def _owns(fields: object, path: tuple[str, ...]) -> bool:
+    for step in path:
+        fields = mapping(fields).get(step)
+    return isinstance(fields, dict)
 
 
 def _count(value: object) -> int | None:
     """A whole quantity above zero."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and int(value) > 0 else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> Iterable[Mapping[str, Any]]:
-    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
-
-
-def _text(of: Mapping[str, Any], key: str) -> str:
-    value = of.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: object, under: str = "", also: frozenset[str] = frozenset()) -> dict[str, str]:
-    return {
-        sys.intern(key): sys.intern(text)
-        for key, text in _mapping(value).items()
-        if isinstance(text, str) and (key.startswith(under) or key in also)
-    }

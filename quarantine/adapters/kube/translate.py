@@ -26,6 +26,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
+from quarantine.adapters.kube.fields import entries, text_at
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable, Conflict, NodeGone, QuarantineError
 
 _LONGEST_QUOTE = 300  # characters of the server's own words
@@ -58,10 +59,23 @@ class Status:
     message: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def other_uid(self) -> bool:
+        """Whether the object of this name has another uid than the precondition; worded by where it is compared."""
+        return "UID in precondition" in self.message or "UID in the precondition" in self.message
+
     def blames(self, where: str) -> bool:
         """Whether one of its causes is about this field."""
-        causes = self.details.get("causes")
-        return isinstance(causes, list) and any(isinstance(c, dict) and c.get("field") == where for c in causes)
+        return any(cause.get("field") == where for cause in entries(self.details.get("causes")))
+
+    def gives(self, reason: str) -> bool:
+        """Whether one of its causes has this reason."""
+        return any(cause.get("reason") == reason for cause in entries(self.details.get("causes")))
+
+    def cause(self, reason: str) -> str:
+        """The words of the first cause that has this reason; empty where there is none."""
+        causes = entries(self.details.get("causes"))
+        return next((text_at(cause, "message") for cause in causes if cause.get("reason") == reason), "")
 
 
 @contextmanager
@@ -125,7 +139,7 @@ def _not_found(call: Call, status: Status, said: str) -> QuarantineError:
 
 
 def _conflict(call: Call, status: Status, said: str) -> QuarantineError:
-    if "UID in precondition" in status.message:
+    if call.node and status.other_uid:
         return _made_anew(call, said)
     return Conflict(call.sentence(said, "read it again and plan again"))
 

@@ -11,9 +11,9 @@ INTRODUCTION = """\
 
 Policies are YAML files. A file has one document or several, with `---` between them. Each says `apiVersion:
 quarantine.gpu/v1alpha1` and its `kind`: a [Signal](#signal) is what is measured, a [Policy](#policy) what is bad and
-what follows, the [Fleet](#fleet) which machines there are, and the [Defaults](#defaults) what policies have in
-common. Of a directory, all `*.yaml` and `*.yml` files in it and below it are read; hidden ones and tests
-(`*_test.yaml`) are not.
+what follows, the [Fleet](#fleet) which machines there are, the [Defaults](#defaults) what policies have in common, and
+a [Procedure](#procedure) what may be run on a machine that is out of service. Of a directory, all `*.yaml` and `*.yml`
+files in it and below it are read; hidden ones and tests (`*_test.yaml`) are not.
 
     quarantine policy check policies/
     quarantine policy check policies/ --prometheus http://prometheus:9090
@@ -56,7 +56,37 @@ tags or merge keys, no key twice, and nothing that two readers take for two thin
 A window needs at least two intervals of its signal, and a bound must be one that a plausible value can cross. A
 recovery proves health under load: its load is a gauge of the same device or of its node. `models` need a label with
 the model in each source. An `escalation` needs a recovery, a `grace` after boot the fleet's uptime signal, a `grace`
-after a driver reload a heartbeat in each source, and `correlation` names of the fleet's topology.
+after a driver reload a heartbeat in each source.
+
+A `correlation` goes by names of the fleet's topology, and by two that need no label: `job`, machines on which one
+training job runs, and `exporter`, machines that one and the same exporter's metric tells of. A driver's version is a
+label of the node like any other (`driver: nvidia.com/cuda.driver-version.full`): name it in the topology.
+
+## What follows from a finding
+
+Left alone, a policy marks a machine (cordon and taint) and does nothing else to it: what runs there goes on, nothing
+is repaired, and a person's word brings it back. Each of these is a word more:
+
+| in `response` | says | needs |
+|---|---|---|
+| `evidence` | what is run first, before the machine is changed | a [Procedure](#procedure) |
+| `drain` | when what runs there is asked to leave | for `after-checkpoint`, `workloads.checkpoint` in the Fleet |
+| `ticket`, or `ladder` | which remedies, and in which order | for `reset` and `reboot`, a Procedure each |
+| `repeat` | that a machine out so often goes to the last rung at once | a `ladder` |
+| `release` | what brings it back: a person, or proof | a Procedure where there is a `burnIn` |
+
+In a `ladder` nothing stands after `replace`, and the provider is told once: what is done later is added to the ticket.
+A `burnIn` goes with `by-hand` too: a person is then asked once it has succeeded.
+
+Where several policies find a machine bad, the strongest response of them counts: the least patient drain, the ladder
+of the most severe finding, the longest probation; and a person's word where any of them asks for it.
+
+Defaults are given by severity as well, so that one place says how a fatal fault is treated. A policy's own word goes
+before its severity's, and that before what all have; of a mapping, each field by itself. A policy with a `ticket` gets
+no `ladder`, and one that takes no machine out (`taint: false`) nothing that is about machines that are out.
+
+A change of a Procedure, like one of the Defaults, is a change of the policies that use it: they observe for their
+first cycles.
 """
 
 EXAMPLES: Mapping[str, str] = {
@@ -122,7 +152,11 @@ spec:
   grace:
     driver: 5m
   response:
-    ticket: report
+    drain: {when: after-checkpoint, deadline: 12h}
+    ladder:
+      - {do: reset, by: gpu-reset}
+      - do: report
+    release: {when: on-proof, probation: 2h, burnIn: burn-in}
 """,
     "Fleet": """\
 apiVersion: quarantine.gpu/v1alpha1
@@ -140,6 +174,8 @@ spec:
       expected: {gpus: 8, ibPorts: 8}
   topology:
     rack: topology.kubernetes.io/rack
+  workloads:
+    checkpoint: {annotation: example.com/last-checkpoint}
   providers:
     - name: acme
       description: Owns and repairs the machines.
@@ -160,7 +196,39 @@ spec:
     mode: observe
     breaker: {maxShare: 10%}
     correlation: {by: [rack], within: 5m}
+  severities:
+    fatal:
+      response:
+        drain: {when: on-restart, deadline: 4h, then: now}
+        ticket: replace
   thresholds:
     gpu-hot: 78
+""",
+    "Procedure": """\
+apiVersion: quarantine.gpu/v1alpha1
+kind: Procedure
+metadata:
+  name: burn-in
+spec:
+  description: NVIDIA's diagnostics at level 3; success proves that every GPU bears full load.
+  timeout: 90m
+  job:
+    pod:
+      containers:
+        - name: dcgm
+          image: nvcr.io/nvidia/cloud-native/dcgm:4.5.2-1-ubuntu22.04
+          command: [/bin/sh, -c]
+          args: ["nv-hostengine && exec dcgmi diag --run 3"]
+          resources:
+            limits: {nvidia.com/gpu: 8}
+---
+apiVersion: quarantine.gpu/v1alpha1
+kind: Procedure
+metadata:
+  name: gpu-reset
+spec:
+  description: Resets the machine's GPUs out of band.
+  timeout: 10m
+  command: [/usr/local/bin/reset-gpus, --host, "{node}", --serial, "{system_uuid}"]
 """,
 }

@@ -47,7 +47,7 @@ def translate(
         if ignored(detail) or any(other[: len(path)] == path for other in reported):
             continue
         grouped.setdefault((path, key or detail["type"] == "extra_forbidden"), []).append(detail)
-        if union:
+        if union and detail["type"] not in ("enum", "literal_error"):  # those are of a mapping's short form
             detail["type"] = "union"
     faults = []
     for (path, key), details in grouped.items():

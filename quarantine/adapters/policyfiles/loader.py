@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from quarantine.adapters.policyfiles.faults import Fault, Placed, PolicyFaults, fault_at, note_at
@@ -17,14 +17,17 @@ from quarantine.adapters.policyfiles.reading import Completed, Read, read_files
 from quarantine.adapters.policyfiles.semantics import (
     fleet_faults,
     own_query_faults,
+    procedure_faults,
     query_faults,
     selector_faults,
     signal_faults,
 )
 from quarantine.adapters.policyfiles.strictyaml import StrictDocument
-from quarantine.core.contradictions import Contradiction, contradictions, fleet_contradictions, signal_contradictions
+from quarantine.core.contradiction import Contradiction
+from quarantine.core.contradictions import contradictions, fleet_contradictions, signal_contradictions
 from quarantine.core.fleet import Fleet, FleetSpec
 from quarantine.core.policy import LoadedPolicy, Policy, Rules
+from quarantine.core.procedure import Procedure, ProcedureSpec
 from quarantine.core.shadows import shadowed
 from quarantine.core.signal import Signal, SignalSpec
 
@@ -37,7 +40,7 @@ class CheckResult:
 
     faults: tuple[Fault, ...]  # in the order of file and line
     rules: Rules | None
-    counts: Mapping[str, int]  # files read; policies, signals and fleets that are sound
+    counts: Mapping[str, int]  # files read; policies, signals, procedures and fleets that are sound
     notes: tuple[Fault, ...] = ()  # what is worth knowing and no fault
     texts: Mapping[Path, str] = field(default_factory=dict)  # what was read, by file
     documents: Mapping[tuple[str, str], Placed] = field(default_factory=dict)  # by kind and name, those of sound shape
@@ -76,14 +79,21 @@ def check_paths(
     read.faults += fleet_found
     fleet = fleets[0][1].spec if fleets and not fleet_found else None
     signals = _sound_signals(read, fleets[0][1].spec.matchers if fleets else {})
-    policies = _sound_policies(read, signals, fleets[0][1].spec if fleets else None)
-    rules = Rules(policies=policies, signals=signals, fleet=fleet, prefix=prefix) if fleet else None
+    procedures = _sound_procedures(read)
+    policies = _sound_policies(read, signals, procedures, fleets[0][1].spec if fleets else None)
+    rules = Rules(policies, signals, fleet, prefix=prefix, procedures=procedures) if fleet else None
     notes: list[Fault] = []
     if rules:
         rules = _without_bad_queries(read, rules)
         policies = rules.policies
-        notes = [*_fleet_notes(*fleets[0]), *_shadow_notes(read, rules)]
-    counts = {"files": len(files), "policies": len(policies), "signals": len(signals), "fleets": int(fleet is not None)}
+        notes = list(_shadow_notes(read, rules))
+    counts = {
+        "files": len(files),
+        "policies": len(policies),
+        "signals": len(signals),
+        "procedures": len(procedures),
+        "fleets": int(fleet is not None),
+    }
     documents: dict[tuple[str, str], Placed] = {
         (model.kind, model.metadata.name): placed for _, placed, model in read.documents
     }
@@ -97,17 +107,33 @@ def check_paths(
 
 def _fleet_faults(document: Placed, fleet: Fleet, read: Read) -> Iterator[Fault]:
     yield from fleet_faults(document, fleet.spec)
-    signals = {m.metadata.name: m.spec for _, _, m in read.documents if isinstance(m, Signal)}
-    for found in fleet_contradictions(fleet.spec, signals):
-        if not found.missing or not read.mentions("Signal", found.missing):
-            yield _fault(document, found, signals)
+    for found in fleet_contradictions(fleet.spec, _named_signals(read), _named_procedures(read)):
+        if not _is_reported(found, read):
+            yield _fault(document, found, read)
 
 
-def _fleet_notes(document: Placed, fleet: Fleet) -> Iterator[Fault]:
-    if fleet.spec.automata:
-        yield note_at(
-            document, ("spec", "automata"), "automata are not acted on yet: what they remove is a person's word"
-        )
+def _named_signals(read: Read) -> dict[str, SignalSpec]:
+    return {m.metadata.name: m.spec for _, _, m in read.documents if isinstance(m, Signal)}
+
+
+def _named_procedures(read: Read) -> list[str]:
+    return [m.metadata.name for _, _, m in read.documents if isinstance(m, Procedure)]
+
+
+def _is_reported(found: Contradiction, read: Read) -> bool:
+    """Whether what is missing is there, and broken: that is one fault, and told."""
+    return bool(found.missing) and read.mentions(found.wants, found.missing)
+
+
+def _sound_procedures(read: Read) -> dict[str, ProcedureSpec]:
+    sound = {}
+    for _, document, model in read.documents:
+        if isinstance(model, Procedure):
+            found = list(procedure_faults(document, model.spec))
+            read.faults += found
+            if not found:
+                sound[model.metadata.name] = model.spec
+    return sound
 
 
 def _sound_signals(read: Read, matchers: Mapping[str, str]) -> dict[str, SignalSpec]:
@@ -115,15 +141,20 @@ def _sound_signals(read: Read, matchers: Mapping[str, str]) -> dict[str, SignalS
     for _, document, model in read.documents:
         if isinstance(model, Signal):
             found = list(signal_faults(document, model.spec, matchers))
-            found += [_fault(document, fault, {}) for fault in signal_contradictions(model.spec)]
+            found += [_fault(document, fault, read) for fault in signal_contradictions(model.spec)]
             read.faults += found
             if not found:
                 sound[model.metadata.name] = model.spec
     return sound
 
 
-def _sound_policies(read: Read, sound: Mapping[str, SignalSpec], fleet: FleetSpec | None) -> tuple[LoadedPolicy, ...]:
-    signals = {m.metadata.name: m.spec for _, _, m in read.documents if isinstance(m, Signal)}
+def _sound_policies(
+    read: Read,
+    sound: Mapping[str, SignalSpec],
+    procedures: Mapping[str, ProcedureSpec],
+    fleet: FleetSpec | None,
+) -> tuple[LoadedPolicy, ...]:
+    signals, named = _named_signals(read), _named_procedures(read)
     revisions: dict[Path, str | None] = {}
     loaded = []
     for document, placed, model in read.documents:
@@ -132,16 +163,18 @@ def _sound_policies(read: Read, sound: Mapping[str, SignalSpec], fleet: FleetSpe
         found = list(selector_faults(placed, ("spec", "nodeSelector"), model.spec.node_selector))
         if model.spec.query is not None:
             found += own_query_faults(placed, model.spec.query, fleet.matchers if fleet else {})
-        wrong = contradictions(model.metadata.name, model.spec, signals, fleet)
-        found += [_fault(placed, c, signals) for c in wrong if not c.missing or not read.mentions("Signal", c.missing)]
+        wrong = contradictions(model.metadata.name, model.spec, signals, fleet, named)
+        found += [_fault(placed, c, read) for c in wrong if not _is_reported(c, read)]
         read.faults += found
-        if not found and _named(model, fleet) <= sound.keys():
+        usable = _named(model, fleet) <= sound.keys() and procedures.keys() >= set(model.spec.response.procedures)
+        if not found and usable:
             loaded.append(_loaded(document, model, read, revisions))
     return tuple(loaded)
 
 
-def _fault(document: Placed, found: Contradiction, signals: Mapping[str, SignalSpec]) -> Fault:
-    meant = closest(found.missing, list(signals)) if found.missing else None
+def _fault(document: Placed, found: Contradiction, read: Read) -> Fault:
+    known = _named_procedures(read) if found.wants == "Procedure" else list(_named_signals(read))
+    meant = closest(found.missing, known) if found.missing else None
     sentence = found.sentence
     if isinstance(document, Completed) and document.gives(found.path):
         # What the Defaults give to many policies is one fault, whosever it is.
@@ -159,9 +192,10 @@ def _named(policy: Policy, fleet: FleetSpec | None) -> set[str]:
 
 def _loaded(document: StrictDocument, policy: Policy, read: Read, revisions: dict[Path, str | None]) -> LoadedPolicy:
     file, root = read.roots[document.source]
-    # What the Defaults say is a part of what the policy means, so a change of theirs is a change of it.
-    defaults = read.defaults_of(document)
-    text = document.text if defaults is None else f"{document.text}---\n{defaults.text}"
+    # What the Defaults and its procedures say is a part of what it means, so a change of theirs is a change of it.
+    used = [read.defaults_of(document)]
+    used += [read.first.get(("Procedure", name)) for name in policy.spec.response.procedures]
+    text = "---\n".join((document.text, *(other.text for other in used if other is not None)))
     if file.parent not in revisions:
         revisions[file.parent] = revision_of(file.parent, root)
     return LoadedPolicy(
@@ -182,7 +216,7 @@ def _without_bad_queries(read: Read, rules: Rules) -> Rules:
         read.faults += found
         if not found:
             sound.append(policy)
-    return Rules(tuple(sound), rules.signals, rules.fleet, rules.prefix, rules.dismissal)
+    return replace(rules, policies=tuple(sound))
 
 
 def _shadow_notes(read: Read, rules: Rules) -> Iterator[Fault]:

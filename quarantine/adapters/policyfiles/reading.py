@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,23 @@ class Completed:
     own: StrictDocument
     defaults: StrictDocument
     data: Any
+    layers: tuple[Path_, ...]  # where in the Defaults what they give stands; the first that has a value counts
     former: bool = False  # these Defaults are in no file any more, so that no value can be said to be there
 
     def locate(self, path: Path_ = (), *, key: bool = False) -> tuple[str, int, int]:
         """(file, line, column), of the Defaults document where the value came from it."""
-        if self.gives(path):
-            return self.defaults.locate(_in_defaults(path), key=key)
+        if self.gives(path) and (layer := self._layer(path)) is not None:
+            return self.defaults.locate((*layer, *path[1:]), key=key)
         return self.own.locate(path, key=key)
 
     def gives(self, path: Path_) -> bool:
         """Whether the value came from the Defaults document."""
-        return not self.former and path not in self.own.values and _in_defaults(path) in self.defaults.values
+        return not self.former and path[:3] not in self.own.values and self._layer(path) is not None
+
+    def _layer(self, path: Path_) -> Path_ | None:
+        """Fields of a policy are given, and fields of those; what is below them comes with them."""
+        head = path[1:3] if path[:1] == ("spec",) else ()
+        return next((layer for layer in self.layers if head and (*layer, *head) in self.defaults.values), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,21 +211,34 @@ def _completed(document: StrictDocument, read: Read) -> Placed:
     spec, defaults = document.data.get("spec"), read.defaults_of(document)
     if document.data["kind"] != "Policy" or defaults is None or not isinstance(spec, dict):
         return document
-    given = _given(defaults)
-    if not given:
+    layers = _layers(defaults, spec)
+    if not layers:
         return document
     former = document.source in read.former
-    if former and given.get("mode") is not None and _given(read.defaults).get("mode") != given["mode"]:
+    mode = _mode(layers.values())
+    if former and mode is not None and _mode(_layers(read.defaults, spec).values()) != mode:
         # A file that is kept goes no further than either of the Defaults lets it: whoever lowers the mode means it.
-        given = {key: value for key, value in given.items() if key != "mode"}
-    return Completed(document, defaults, {**document.data, "spec": with_defaults(spec, given)}, former)
+        layers = {place: {k: v for k, v in given.items() if k != "mode"} for place, given in layers.items()}
+    for given in layers.values():
+        spec = with_defaults(spec, given)
+    return Completed(document, defaults, {**document.data, "spec": spec}, tuple(layers), former)
 
 
-def _given(defaults: StrictDocument | None) -> dict[str, Any]:
-    """What a Defaults document gives to policies."""
+def _layers(defaults: StrictDocument | None, spec: Mapping[str, Any]) -> dict[Path_, dict[str, Any]]:
+    """What a Defaults document gives to a policy, by where it stands: first for its severity, then for all."""
     shared = defaults.data.get("spec") if defaults is not None else None
-    given = shared.get("policy") if isinstance(shared, dict) else None
-    return given if isinstance(given, dict) else {}
+    if not isinstance(shared, dict):
+        return {}
+    for_all = shared.get("policy")
+    severity = spec.get("severity", for_all.get("severity") if isinstance(for_all, dict) else None)
+    severities = shared.get("severities")
+    own = severities.get(severity) if isinstance(severities, dict) and isinstance(severity, str) else None
+    found = {("spec", "severities", str(severity)): own, ("spec", "policy"): for_all}
+    return {place: given for place, given in found.items() if isinstance(given, dict) and given}
+
+
+def _mode(layers: Iterable[Mapping[str, Any]]) -> object:
+    return next((given["mode"] for given in layers if "mode" in given), None)
 
 
 def _consequence_of_defaults(document: StrictDocument, read: Read) -> Callable[[ErrorDetails], bool]:
@@ -240,10 +259,6 @@ def _known(fault: Fault, placed: Placed, read: Read) -> bool:
     start = placed.defaults.line
     within = start <= fault.line < start + placed.defaults.text.count("\n")
     return within and (read.defaults_broken or any((f.file, f.line) == (fault.file, fault.line) for f in read.faults))
-
-
-def _in_defaults(path: Path_) -> Path_:
-    return ("spec", "policy", *path[1:]) if path[:1] == ("spec",) and len(path) > 1 else ("", "")
 
 
 def _empty(value: object, path: Path_) -> Iterator[Path_]:

@@ -99,7 +99,7 @@ def _compound(hint: Any, field: FieldInfo | None) -> str:
     if origin is tuple:
         return f"list of {_type(arguments[0])}"
     if origin is dict:
-        return f"mapping, {_type(arguments[0])} → {_type(arguments[1])}"
+        return "mapping" if arguments[1] is Any else f"mapping, {_type(arguments[0])} → {_type(arguments[1])}"
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
@@ -118,15 +118,21 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value in ((), {}) or isinstance(value, BaseModel):
+    if value is None or value in ((), {}, "") or isinstance(value, BaseModel):
         return ""
+    if isinstance(value, dict):
+        return "<br>".join(f"`{key}: {inner}`" for key, inner in value.items())
+    return f"`{_plain(value)}`"
+
+
+def _plain(value: Any) -> str:
     if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
+        return str(value).lower()
     if isinstance(value, Enum):
-        return f"`{value.value}`"
+        return str(value.value)
     if isinstance(value, float):
-        return f"`{format_share(value)}`"  # every number with a default is a share
-    return f"`{value if isinstance(value, str | int) else format_duration(value)}`"
+        return format_share(value)  # every number with a default is a share
+    return str(value) if isinstance(value, str | int) else format_duration(value)
 
 
 def _cell(text: str | None) -> str:

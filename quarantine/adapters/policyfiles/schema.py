@@ -22,6 +22,7 @@ def json_schema() -> dict[str, Any]:
     definitions = schema["$defs"]
     spec = definitions["PolicySpec"]
     spec["required"] = [name for name in spec["required"] if name not in _given_whole()]
+    _allow_short_forms(definitions["Response"]["properties"], definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": _ID,
@@ -30,6 +31,16 @@ def json_schema() -> dict[str, Any]:
         "oneOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in KINDS.values()],
         "$defs": definitions,
     }
+
+
+def _allow_short_forms(response: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """A word in place of a mapping (`drain: now`), which pydantic takes before it looks, and so does not show."""
+    for field in ("drain", "release"):
+        whole = response[field].pop("$ref")
+        word = dict(definitions[whole.rsplit("/", 1)[-1]]["properties"]["when"])
+        for about in ("default", "description", "title"):
+            word.pop(about, None)
+        response[field] = {"anyOf": [word, {"$ref": whole}], **response[field]}
 
 
 def _given_whole() -> set[str]:

@@ -19,6 +19,7 @@ Block = dict[str, Any]
 # Shorter than Slack allows: a message is to be read at a glance, and the sum of all must stay far below 13,000.
 _VALUE = 300
 _PROSE = 1000
+_NOTE = 500
 _NAME = 120
 _OTHERS = 10  # further findings told one by one; the ticket has them all
 _FALLBACK = 1000
@@ -42,6 +43,8 @@ def render(report: CaseReport, ticket: str) -> list[Block]:
         blocks += _prose(f"Why it matters: {faults[0].why}")
     if len(faults) > 1:
         blocks.append({"type": "section", "text": mrkdwn(_others(faults[1:]), TEXT_LIMIT)})
+    for name, text in _noted(report):
+        blocks += _prose(f"{name}: {text}", _NOTE)
     blocks.append({"type": "section", "text": mrkdwn(_done_and_asked(report, ticket), TEXT_LIMIT)})
     blocks.append({"type": "context", "elements": _context(report, faults)})
     return blocks
@@ -81,8 +84,19 @@ def _headline(report: CaseReport) -> str:
     return f"{report.node[:80]}: {devices} devices suspect, please replace the machine"
 
 
-def _prose(text: str) -> list[Block]:
-    return [{"type": "section", "text": plain(text, _PROSE)}] if one_line(text) else []
+def _prose(text: str, limit: int = _PROSE) -> list[Block]:
+    return [{"type": "section", "text": plain(text, limit)}] if one_line(text) else []
+
+
+def _noted(report: CaseReport) -> list[tuple[str, str]]:
+    """What else is known of the machine, of its place and of what was done about it."""
+    told = [
+        ("Note", report.swap),
+        ("Before", report.history),
+        ("Tried", "; ".join(report.tried)),
+        ("Evidence", report.evidence_output),
+    ]
+    return [(name, text) for name, text in told if one_line(text)]
 
 
 def _fields(report: CaseReport, faults: Sequence[Fault], ticket: str) -> list[Block]:

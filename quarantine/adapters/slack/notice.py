@@ -1,4 +1,4 @@
-"""A plain notice on Slack, about what concerns no single machine: a policy file that cannot be used.
+"""A plain notice on Slack: a policy file that cannot be used, a case that waits for a person, an incident.
 
 It is found again by the key in its metadata, as the request for a swap is by its case.
 """
@@ -23,20 +23,20 @@ class SlackNotices(SlackNotifier):
     EVENT = "quarantine_notice"
     KEY = "notice"
 
-    def tell(self, key: str, title: str, lines: Sequence[str]) -> str:
+    def tell(self, key: str, title: str, lines: Sequence[str], advice: str = "") -> str:
         """Say it. The caller has looked it up before, if an earlier attempt is in doubt. Raises as `post`."""
         text = escape(f"{title}. {' '.join(lines)}", _FALLBACK)
-        return self._send(self._channel, text, _blocks(title, lines), key)
+        return self._send(self._channel, text, _blocks(title, lines, advice), key)
 
 
-def _blocks(title: str, lines: Sequence[str]) -> list[dict[str, Any]]:
+def _blocks(title: str, lines: Sequence[str], advice: str) -> list[dict[str, Any]]:
     """All of it as plain text: a file's name or a fault that quotes it may look like markup."""
     more = len(lines) - MOST_LINES
     shown = [*lines[:MOST_LINES], *([f"And {more} more: see `quarantine status`."] if more > 0 else [])]
     return [
         {"type": "header", "text": plain(title, HEADER_LIMIT)},
         *({"type": "section", "text": plain(line, TEXT_LIMIT)} for line in shown),
-        {"type": "context", "elements": [plain("Correct the file; it is taken up once it is sound.", TEXT_LIMIT)]},
+        *([{"type": "context", "elements": [plain(advice, TEXT_LIMIT)]}] if advice else []),
     ]
 
 

@@ -8,13 +8,16 @@ The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
     version       1
     ref, key      R-<day the case was opened>-<key>; the key is the case id
     status        "open" when filed
-    ask           "report": the machine is reported, and its replacement asked for
+    ask           "report": the machine is reported, and its replacement asked for; "replace": another one is asked for,
+                  and what is left on this one may be destroyed
     title, reason, cluster, pool, provider, node
     provider_description, contact                                 what the fleet file says: who it is, whom to ask
-    machine       provider_id, system_uuid, boot_id, node_uid
+    machine       provider_id, system_uuid, boot_id, node_uid, place, gpus (UUIDs)
     opened_at, opened_by, filed_at, closed_at, close_reason       times are RFC 3339, UTC
     faults        policy, why, device, category, severity, since, value (with its unit), threshold, query,
                   labels (hardware only)
+    history, tried, evidence, swap    what is known of the machine before, what was done about it, where the evidence
+                  of it is, and what to know of its exchange; empty where nothing is
     comments      at, text
 """
 

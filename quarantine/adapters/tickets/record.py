@@ -37,12 +37,14 @@ class StoredFault(_Stored):
 
 
 class StoredMachine(_Stored):
-    """The hardware, as far as its Node object tells."""
+    """The hardware, as far as its Node object and its exporters tell."""
 
     provider_id: str
     system_uuid: str
     boot_id: str
     node_uid: str
+    place: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 class Comment(_Stored):
@@ -73,6 +75,10 @@ class TicketRecord(_Stored):
     opened_by: str
     filed_at: AwareDatetime
     faults: tuple[StoredFault, ...]
+    history: str = ""  # nor of these four
+    tried: tuple[str, ...] = ()
+    evidence: str = ""
+    swap: str = ""
     comments: tuple[Comment, ...] = ()
     closed_at: AwareDatetime | None = None
     close_reason: str = ""
@@ -101,12 +107,18 @@ def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketReco
             system_uuid=clean(report.machine.system_uuid),
             boot_id=clean(report.machine.boot_id),
             node_uid=clean(report.machine.node_uid),
+            place=clean(report.machine.place),
+            gpus=tuple(clean(uuid) for uuid in report.machine.gpus),
         ),
         reason=clean(report.reason),
         opened_at=report.opened_at,
         opened_by=clean(report.opened_by),
         filed_at=filed_at,
         faults=tuple(_fault(fault) for fault in report.faults),
+        history=clean(report.history),
+        tried=tuple(clean(step) for step in report.tried),
+        evidence=clean(report.evidence_output),
+        swap=clean(report.swap),
     )
 
 

@@ -5,8 +5,19 @@ questions: which devices *might* be bad (cheap, whole fleet), which of those *ar
 devices of open cases are *good again* (exact), and how many devices can be seen at all.
 """
 
-from quarantine.core.promql.finding import bad, candidates
+from quarantine.core.promql.finding import bad, candidates, tells_emerging
 from quarantine.core.promql.looking import coverage, describe, expected_samples, others, probes, uptime
 from quarantine.core.promql.recovering import good
 
-__all__ = ["bad", "candidates", "coverage", "describe", "expected_samples", "good", "others", "probes", "uptime"]
+__all__ = [
+    "bad",
+    "candidates",
+    "coverage",
+    "describe",
+    "expected_samples",
+    "good",
+    "others",
+    "probes",
+    "tells_emerging",
+    "uptime",
+]

@@ -49,6 +49,15 @@ def candidates(policy: LoadedPolicy, reading: Reading) -> str | None:
             assert_never(trigger.form)
 
 
+def tells_emerging(policy: LoadedPolicy) -> bool:
+    """Whether `candidates` names what is beyond the bound now, however lately, and machines are compared by it.
+
+    What may have had enough events has had them, or its counter was set back: nothing emerges there.
+    """
+    lasting = policy.spec.trigger.form not in (Form.ABSENT, Form.EVENTS)
+    return lasting and policy.spec.correlation is not None
+
+
 def bad(policy: LoadedPolicy, reading: Reading, devices: Sequence[Labels] | None) -> str:
     """The devices that the trigger finds bad; the value is what people want to see.
 

@@ -1,9 +1,75 @@
-"""The join gate: a machine that is new in its pool is marked until a burn-in has succeeded."""
+"""The join gate: a machine that is new in its pool is marked until a burn-in has succeeded.
+
+New is a Node object that nobody has looked at yet, of whatever machine: one that comes back from repair proves itself
+as well as one that was never seen.
+"""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from quarantine.core.budget import pool_of
+from quarantine.core.case import Case, Phase
+from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
+from quarantine.core.fleet import Pool
+from quarantine.core.marks import case_on, same_hardware
+from quarantine.core.model import Mode, Node
+from quarantine.core.obstacles import barred
+from quarantine.core.triage import MARKING
+from quarantine.core.waivers import waiver_of
 
 
 def newcomers(draft: Draft) -> None:
     """Open a case in probation for every node that is new in a pool with a gate."""
+    if draft.mode is Mode.OBSERVE or not any(pool.gate for pool in draft.rules.fleet.pools):
+        return
+    known = {uid for case in draft.state.cases.values() for uid in _uids(case)}
+    for node in draft.nodes.values():
+        pool = pool_of(node, draft.rules)
+        if pool is not None and pool.gate is not None and _is_new(draft, node, pool.gate.younger, known):
+            _admit(draft, node, pool)
+
+
+def _is_new(draft: Draft, node: Node, younger: timedelta, known: set[str]) -> bool:
+    if node.created_at is None or draft.now - node.created_at >= younger or node.machine.node_uid in known:
+        return False
+    if draft.open_case(node.name) is not None or case_on(node, draft.rules.prefix) is not None:
+        return False
+    if draft.pause(pool=draft.pool_name(node)) is not None or node.name in draft.maintained:
+        return False
+    return barred(draft, node) is None and waiver_of(draft, node) is None and not _proven(draft, node, younger)
+
+
+def _proven(draft: Draft, node: Node, younger: timedelta) -> bool:
+    """Whether this very machine was released just before its Node object was made again."""
+    assert node.created_at is not None  # noqa: S101
+    return any(
+        case.phase is Phase.RELEASED
+        and case.phase_since > node.created_at - younger
+        and same_hardware(node, case.machine)
+        for case in draft.state.cases.values()
+    )
+
+
+def _admit(draft: Draft, node: Node, pool: Pool) -> None:
+    assert pool.gate is not None  # noqa: S101
+    reason = f"{node.name} is new in pool {pool.name}, and proves itself by {pool.gate.burn_in} first"
+    draft.emit(
+        draft.decision(
+            Kind.DECIDED,
+            Action.PROVE,
+            reason,
+            node=node.name,
+            machine=node.machine,
+            case=draft.new_case_id(node),
+            phase=Phase.PROBATION,
+            gate=True,
+            pool=pool.name,
+            effects=MARKING,
+        )
+    )
+
+
+def _uids(case: Case) -> tuple[str, ...]:
+    return (case.machine.node_uid, *((case.sent_away.node_uid,) if case.sent_away is not None else ()))

@@ -1,9 +1,227 @@
-"""Probation: after a remedy, a swap or positive evidence under load, until the machine is released or is bad again."""
+"""Probation: after a remedy, a swap or positive evidence under load, until the machine is released or is bad again.
+
+What was found before a remedy is answered by the remedy where it is not found after it. That is never concluded from
+silence: the policies that found it must be judged, and see the machine.
+"""
 
 from __future__ import annotations
 
-from quarantine.core.draft import Draft
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, RunOutcome, Step
+from quarantine.core.decision import Action, Kind
+from quarantine.core.draft import Draft, case_key
+from quarantine.core.judge import Judgement
+from quarantine.core.marks import machine_matches
+from quarantine.core.model import Failed, Mode, Verdict
+from quarantine.core.obstacles import Claim, common_causes_of, hindrance, takes_out
+from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.reasons import in_words
+from quarantine.core.response import Release
+from quarantine.core.treatment import runs
+from quarantine.core.treatment.endings import ending_effects, shown
+from quarantine.core.treatment.owed import claim_of, release_of
+from quarantine.core.units import format_duration
+from quarantine.core.workload import Class
+
+LAG = timedelta(minutes=2)  # between what happens on a machine and the answers that know of it
+READY = "ready/"  # of hold keys: a case whose machine has proven itself, and waits for a person
+_BEFORE = (Phase.QUARANTINED, Phase.DRAINING, Phase.DRAINED)
+_UNPROVEN = (RunOutcome.FAILED, RunOutcome.LATE, RunOutcome.LOST)
 
 
-def probations(draft: Draft) -> None:
-    """Begin, end, or send back. What ends comes before what begins: its budget is there in the same plan."""
+def releases(draft: Draft, judgements: Iterable[Judgement]) -> None:
+    """End what has proven itself. Before new findings are acted on: its budget is there in the same plan."""
+    seen_by = {judgement.policy.name: judgement.covered_by for judgement in judgements}
+    for case in draft.open_cases():
+        if case.phase is not Phase.PROBATION or draft.mode is Mode.OBSERVE or not _proven(draft, case, seen_by):
+            continue
+        why = _by_hand(draft, case)
+        if why is None:
+            _release(draft, case)
+            continue
+        since = _when(runs.stay(case))
+        reason = f"{case.node} has proven itself since {since}, and {why}: say quarantine release {case.node}"
+        held = {"held_by": HeldBy.READY, "hold_key": f"{READY}{case.id}"}
+        draft.hold(draft.about_case(Kind.HELD, Action.RELEASE, case, reason, **held))
+
+
+def turns(draft: Draft, fit: Sequence[Judgement]) -> None:
+    """Send back what is bad again, begin probation on evidence, and begin burn-ins. After new findings have joined."""
+    if draft.mode is Mode.OBSERVE:
+        return
+    _send_back(draft, frozenset(judgement.policy.name for judgement in fit))
+    for case in draft.open_cases():
+        if _recovered(draft, case):
+            reason = f"everything found on {case.node} is good again under load, and its provider was told nothing"
+            _move(draft, case, Phase.PROBATION, f"{reason}; {_until(release_of(case, draft.rules), draft.now)}")
+    for case in draft.open_cases():
+        if case.phase is Phase.PROBATION:
+            _burn_in(draft, case)
+
+
+def over(draft: Draft) -> None:
+    """Lift what was told of machines that are not on probation any more."""
+    for key in [key for key in draft.state.holds if key.startswith(READY)]:
+        case = draft.state.cases.get(key.removeprefix(READY))
+        if case is None or case.phase is not Phase.PROBATION:
+            draft.lift(key, "what it was about is over")
+
+
+def waits(case: Case, rules: Rules) -> Iterator[datetime]:
+    """When time alone may change what becomes of a case on probation."""
+    if case.phase is not Phase.PROBATION:
+        return
+    since = runs.stay(case)
+    yield since + release_of(case, rules).probation
+    for finding in case.findings:
+        policy = rules.policy(finding.policy)
+        if policy is not None:
+            yield since + _memory(policy)
+
+
+# --- The end ----------------------------------------------------------------------------------------------------------
+
+
+def _proven(draft: Draft, case: Case, seen_by: Mapping[str, Mapping[str, int]]) -> bool:
+    release, since = release_of(case, draft.rules), runs.stay(case)
+    if draft.now < since + release.probation or case.run is not None or not _burnt_in(case, release):
+        return False
+    node = draft.nodes.get(case.node)
+    if node is None or node.ready is False or not machine_matches(node, case.machine):
+        return False
+    if case.node in draft.unjudged or _bad(draft, case) or _disputed(draft, case):
+        return False
+    found = [name for name in {f.policy: None for f in case.findings} if draft.rules.policy(name) is not None]
+    return draft.knows(found) and all(seen_by.get(name, {}).get(case.node, 0) > 0 for name in found)
+
+
+def _burnt_in(case: Case, release: Release) -> bool:
+    if release.burn_in is None:
+        return True
+    run = case.last_run(Purpose.BURN_IN)
+    return run is not None and run.asked_at >= runs.stay(case) and run.outcome is RunOutcome.SUCCEEDED
+
+
+def _bad(draft: Draft, case: Case) -> bool:
+    """Whether anything is found bad now that counts: by a policy that acts, or by one that found something before."""
+    mine = {finding.policy for finding in case.findings}
+    for name, _ in draft.bad_now.get(case.node, frozenset()):
+        policy = draft.rules.policy(name)
+        if name in mine or (policy is not None and takes_out(policy)):
+            return True
+    return False
+
+
+def _disputed(draft: Draft, case: Case) -> bool:
+    """Whether something is told about this case that only a person can clear up: the same machine came back, say."""
+    clearing = (HeldBy.PROCEDURE, HeldBy.SAME_MACHINE)
+    holds = draft.state.holds.values()
+    return any(hold.held_by in clearing and hold.key.rpartition("/")[2] == case.id for hold in holds)
+
+
+def _by_hand(draft: Draft, case: Case) -> str | None:
+    """Why a person releases it, in words; None where it is released by itself."""
+    if case.by_person:
+        return f"{case.opened_by} had it taken out"
+    if release_of(case, draft.rules).when == "by-hand":
+        return "its policies leave the release to a person"
+    if case.told_provider and not _answered(case):
+        return "its provider was told, and has not been heard to have done anything"
+    return None
+
+
+def _answered(case: Case) -> bool:
+    """Whether the machine was swapped, or repaired by a person's word, after the provider was told last."""
+    told = max((rung.at for rung in case.rungs if rung.step in (Step.REPORT, Step.REPLACE)), default=case.taken_out_at)
+    return case.renewed_at is not None and case.renewed_at >= told
+
+
+def _release(draft: Draft, case: Case) -> None:
+    release, since = release_of(case, draft.rules), runs.stay(case)
+    burnt = f", and its burn-in by {release.burn_in} succeeded" if release.burn_in is not None else ""
+    reason = f"nothing was found bad on {case.node} since {_when(since)}{burnt}: it is back in service"
+    ending = {"phase": Phase.RELEASED, "hold_key": case_key(case.id), "effects": ending_effects(case)}
+    draft.emit(draft.about_case(Kind.DECIDED, Action.RELEASE, case, reason, **ending))
+
+
+# --- Back again -------------------------------------------------------------------------------------------------------
+
+
+def _send_back(draft: Draft, fit: frozenset[str]) -> None:
+    on_probation = [case for case in draft.open_cases() if case.phase is Phase.PROBATION]
+    found = {case.id: list(_back(draft, case, fit)) for case in on_probation}
+    common = common_causes_of(draft, (claim for claims in found.values() for claim, _ in claims))
+    for case in on_probation:
+        bad = [f for claim, f in found[case.id] if hindrance(draft, claim, common.get(claim.policy.name)) is None]
+        if bad:
+            what = in_words(list(dict.fromkeys(f"{finding.device} by policy {finding.policy}" for finding in bad)))
+            reason = f"{case.node} is bad again on probation ({what}): it goes on being out of service"
+            _move(draft, case, Phase.QUARANTINED, reason)
+
+
+def _back(draft: Draft, case: Case, fit: frozenset[str]) -> Iterator[tuple[Claim, Finding]]:
+    """What is found bad now, and was not there before. A trigger looks back: what was bad before a remedy is found
+    for a while after it.
+    """
+    since, bad = runs.stay(case), draft.bad_now.get(case.node, frozenset())
+    for finding in case.findings:
+        policy = draft.rules.policy(finding.policy)
+        if policy is None or policy.name not in fit or finding.key not in bad or not takes_out(policy):
+            continue
+        if finding.since > since or draft.now >= since + _memory(policy):
+            yield claim_of(case, finding, policy), finding
+
+
+def _memory(policy: LoadedPolicy) -> timedelta:
+    return policy.spec.trigger.window + LAG
+
+
+# --- The beginning ----------------------------------------------------------------------------------------------------
+
+
+def _recovered(draft: Draft, case: Case) -> bool:
+    """Whether positive evidence under load is there for everything that was found, and nothing else happened."""
+    if case.phase not in _BEFORE or case.by_person or case.told_provider or case.run is not None:
+        return False
+    if case.waits_for_mark or not case.findings or case.node in draft.maintained or _bad(draft, case):
+        return False
+    burn_in = case.last_run(Purpose.BURN_IN)
+    if burn_in is not None and burn_in.outcome in _UNPROVEN:
+        return False
+    standing = [f for f in case.findings if draft.rules.policy(f.policy) is not None]
+    good = bool(standing) and all(finding.verdict is Verdict.GOOD for finding in standing)
+    return good and release_of(case, draft.rules).when == "on-proof"
+
+
+def _burn_in(draft: Draft, case: Case) -> None:
+    """Once for each time on probation. A machine on which training still runs is left to it."""
+    release = release_of(case, draft.rules)
+    last = case.last_run(Purpose.BURN_IN)
+    done = last is not None and last.asked_at >= runs.stay(case)
+    if release.burn_in is None or done or draft.paused(case) is not None or case.node in draft.maintained:
+        return
+    spec, node = draft.rules.procedures.get(release.burn_in), runs.able(draft, case)
+    workloads = draft.snapshot.workloads
+    if spec is None or node is None or node.ready is not True or isinstance(workloads, Failed):
+        return
+    if any(pod.kind is Class.TRAINING for pod in workloads.nodes.get(case.node, ())):
+        return
+    run = runs.begun(draft, case, Purpose.BURN_IN, release.burn_in, spec)
+    reason = f"{case.node} is to prove itself by {release.burn_in}, until {_when(run.until)}"
+    draft.emit(draft.about_case(Kind.DECIDED, Action.RUN, case, reason, run=run, effects=(Effect.RUN,)))
+
+
+def _move(draft: Draft, case: Case, phase: Phase, reason: str) -> None:
+    draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, reason, phase=phase, effects=shown(case)))
+
+
+def _until(release: Release, now: datetime) -> str:
+    burn_in = f", and until {release.burn_in} has succeeded" if release.burn_in is not None else ""
+    span, end = format_duration(release.probation), _when(now + release.probation)
+    return f"it is on probation for {span}, until {end}{burn_in}"
+
+
+def _when(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

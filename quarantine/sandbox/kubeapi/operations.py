@@ -13,7 +13,7 @@ from quarantine.sandbox.kubeapi import errors
 from quarantine.sandbox.kubeapi.clock import parse, timestamp
 from quarantine.sandbox.kubeapi.managed import Manager, track
 from quarantine.sandbox.kubeapi.patches import same
-from quarantine.sandbox.kubeapi.resources import NAMESPACES, PODS, Resource
+from quarantine.sandbox.kubeapi.resources import ALL, JOBS, NAMESPACES, PODS, Resource
 from quarantine.sandbox.kubeapi.store import Entry, Key, Object, Store
 from quarantine.sandbox.kubeapi.strategies import admit, blank, normalise, normalise_update, reset_for_create
 from quarantine.sandbox.kubeapi.types import type_problem
@@ -163,8 +163,8 @@ class Operations:
         with self.store.lock:
             present = self.require(resource, key)
             check_preconditions(resource, present, options)
-            if options.get("propagationPolicy") == "Orphan" or options.get("orphanDependents"):
-                raise errors.bad_request("this emulator cannot orphan dependents: delete with Background or Foreground")
+            if _orphans(resource, options) and not write.dry_run:
+                self._orphan(present.obj["metadata"]["uid"])
             grace = _grace(resource, present, options)
             if not grace and not present.obj["metadata"].get("finalizers"):
                 return self._erase(resource, key, write), True
@@ -178,6 +178,19 @@ class Operations:
                 obj["status"]["phase"] = "Terminating"
             return self._commit(resource, key, obj, write), False
 
+    def _orphan(self, uid: str) -> None:
+        """Take this owner out of its dependents, as the garbage collector does before it is deleted."""
+        for resource in ALL:
+            for key, entry in self.store.entries(resource).items():
+                owners = entry.obj["metadata"].get("ownerReferences") or ()
+                left = [owner for owner in owners if owner.get("uid") != uid]
+                if len(left) < len(owners):
+                    obj = entry.copy()
+                    obj["metadata"]["ownerReferences"] = left
+                    if not left:
+                        del obj["metadata"]["ownerReferences"]
+                    self.store.put(resource, key, obj)
+
     def _commit(self, resource: Resource, key: Key, obj: Object, write: Write) -> Entry:
         if write.dry_run:
             return self.store.draft(resource, key, obj)
@@ -185,6 +198,13 @@ class Operations:
 
     def _erase(self, resource: Resource, key: Key, write: Write) -> Entry:
         return self.require(resource, key) if write.dry_run else self.store.remove(resource, key)
+
+
+def _orphans(resource: Resource, options: Mapping[str, Any]) -> bool:
+    """Whether dependents stay: as asked for, and else, of Jobs alone, for the sake of old clients."""
+    if (policy := options.get("propagationPolicy")) is not None:
+        return bool(policy == "Orphan")
+    return bool(options.get("orphanDependents", resource is JOBS))
 
 
 def _bare(obj: Object) -> Object:

@@ -40,6 +40,13 @@ _POD_SPEC: Final[Object] = {
     "securityContext": {},
     "enableServiceLinks": True,
 }
+_JOB_SPEC: Final[Object] = {
+    "parallelism": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "podReplacementPolicy": "TerminatingOrFailed",
+    "suspend": False,
+}
 _BUDGET_STATUS: Final[Object] = {
     "disruptionsAllowed": 0,
     "currentHealthy": 0,
@@ -89,9 +96,21 @@ def _namespace(obj: Object) -> None:
 
 
 def _job(obj: Object) -> None:
-    defaults = {"parallelism": 1, "completions": 1, "backoffLimit": 6, "suspend": False, "manualSelector": False}
-    obj["spec"] = defaults | (obj.get("spec") or {})
+    spec = obj["spec"] = dict(obj.get("spec") or {})
+    if "parallelism" not in spec:
+        spec.setdefault("completions", 1)
+    spec |= _JOB_SPEC | spec
     obj.setdefault("status", {})
+    meta = obj["metadata"]
+    if "selector" in spec or spec.get("manualSelector") or "uid" not in meta:
+        return
+    # The old names and the new ones, as the job strategy generates them; the selector has the new one alone.
+    uid, name = meta["uid"], meta.get("name", "")
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    template = spec["template"] = dict(spec.get("template") or {})
+    about = template["metadata"] = dict(template.get("metadata") or {})
+    ours = {"controller-uid": uid, "job-name": name}
+    about["labels"] = (about.get("labels") or {}) | ours | {f"batch.kubernetes.io/{k}": v for k, v in ours.items()}
 
 
 _FILL: Final[dict[Resource, Callable[[Object], None]]] = {

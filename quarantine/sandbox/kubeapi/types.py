@@ -88,7 +88,19 @@ _BY_RESOURCE: Final[Mapping[Resource, Types]] = {
         "reportingComponent": "string",
         "reportingInstance": "string",
     },
-    JOBS: {"spec": "object", "spec.template": "object"},
+    JOBS: {
+        "spec": "object",
+        "spec.activeDeadlineSeconds": "integer",
+        "spec.backoffLimit": "integer",
+        "spec.ttlSecondsAfterFinished": "integer",
+        "spec.template": "object",
+        "spec.template.metadata": "object",
+        "spec.template.spec": "object",
+        "spec.template.spec.containers": "array",
+        "spec.template.spec.restartPolicy": "string",
+        "status.completionTime": "time",
+        "status.startTime": "time",
+    },
 }
 _TIMES: Final = {
     "time": (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"), "2006-01-02T15:04:05Z07:00"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from quarantine.sandbox.kubeapi.errors import Problem
-from quarantine.sandbox.kubeapi.resources import BUDGETS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource
+from quarantine.sandbox.kubeapi.resources import EVENTS, NAMESPACES, NODES, PODS, Resource
 from quarantine.sandbox.kubeapi.store import Object
 
 _ANNOTATIONS_LIMIT = 256 * 1024
@@ -127,22 +126,15 @@ def _qualified_name(key: str) -> Iterator[str]:
 
 
 def _specific(resource: Resource, obj: Object) -> list[Problem]:
-    if resource is NODES:
-        return list(_taints(obj["spec"].get("taints") or ()))
-    if resource is LEASES:
-        return list(_lease(obj.get("spec") or {}))
-    if resource is BUDGETS:
-        return list(_budget(obj.get("spec") or {}))
-    if resource is EVENTS:
-        return list(_event(obj))
-    if resource is PODS and not obj["spec"].get("containers"):
-        return [Problem("spec.containers", "FieldValueRequired", "Required value")]
-    return []
+    spec, found = obj.get("spec") or {}, _OF_SPEC.get(resource.kind)
+    if found is not None:
+        return list(found(spec))
+    return list(_event(obj)) if resource is EVENTS else []
 
 
-def _taints(taints: Any) -> Iterator[Problem]:
+def _taints(spec: Object) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
+    for index, taint in enumerate(spec.get("taints") or ()):
         place = f"metadata.taints[{index}]"
         key, value, effect = (taint.get(name, "") for name in ("key", "value", "effect"))
         yield from (_invalid(f"{place}.key", key, text) for text in _qualified_name(key))
@@ -215,8 +207,33 @@ def _budget(spec: Object) -> Iterator[Problem]:
             yield _invalid(f"spec.{field}", value, "must be greater than or equal to 0")
 
 
+def _pod(spec: Object) -> Iterator[Problem]:
+    if not spec.get("containers"):
+        yield Problem("spec.containers", "FieldValueRequired", "Required value")
+
+
+def _job(spec: Object) -> Iterator[Problem]:
+    for field in ("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        if spec.get(field, 0) < 0:
+            yield _invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
+    pod = (spec.get("template") or {}).get("spec") or {}
+    if not pod.get("containers"):
+        yield Problem("spec.template.spec.containers", "FieldValueRequired", "Required value")
+    policy = pod.get("restartPolicy", "")
+    if policy not in {"OnFailure", "Never"}:
+        field, known = "spec.template.spec.restartPolicy", '"OnFailure", "Never"'
+        if not policy:
+            yield Problem(field, "FieldValueRequired", f"Required value: valid values: {known}")
+        else:
+            text = f'Unsupported value: "{policy}": supported values: {known}'
+            yield Problem(field, "FieldValueNotSupported", text)
+
+
 def _event(obj: Object) -> Iterator[Problem]:
     about = (obj.get("involvedObject") or {}).get("namespace", "")
     allowed = {about} if about else {"", "default"}
     if obj["metadata"]["namespace"] not in allowed:
         yield _invalid("involvedObject.namespace", about, "does not match event.namespace")
+
+
+_OF_SPEC = {"Node": _taints, "Lease": _lease, "PodDisruptionBudget": _budget, "Job": _job, "Pod": _pod}

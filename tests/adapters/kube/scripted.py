@@ -52,7 +52,7 @@ class Exchange(BaseHTTPRequestHandler):
         with suppress(BrokenPipeError, ConnectionResetError):
             self.server.script(self)
 
-    do_GET = do_PATCH = do_POST = handle_any  # noqa: N815 - http.server's names
+    do_GET = do_PATCH = do_POST = do_DELETE = handle_any  # noqa: N815 - http.server's names
 
     def answer(self, body: Any, status: int = 200, kind: str = "application/json", **headers: str) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

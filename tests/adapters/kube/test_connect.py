@@ -205,11 +205,11 @@ class TestInAPod:
 
         assert cluster.in_cluster
         assert cluster.url == "https://[fd00::1]:443"
-        assert cluster._api.client.configuration.api_key == {"BearerToken": f"bearer {SECRET}"}
+        assert cluster._api.transport.client.configuration.api_key == {"BearerToken": f"bearer {SECRET}"}
 
     def test_a_new_token_is_read_once_the_old_is_a_minute_old(self, account: Path) -> None:
         with time_machine.travel("2026-11-29T12:00:00Z", tick=False) as time:
-            configuration = to(None, **self.POD)._api.client.configuration
+            configuration = to(None, **self.POD)._api.transport.client.configuration
             (account / "token").write_text("rotated")
             assert configuration.get_api_key_with_prefix("BearerToken") == f"bearer {SECRET}"
             time.shift(61)

@@ -145,17 +145,72 @@ def test_the_texts_are_those_of_every_file_that_could_be_read(policies: Path) ->
 # --- Notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_shadowed_policy_and_automata_are_notes_and_no_faults(policies: Path, edit: Edit) -> None:
+def test_a_shadowed_policy_is_a_note_and_no_fault(policies: Path) -> None:
     hotter = (policies / "gpu-hot.yaml").read_text().replace("name: gpu-hot", "name: gpu-hotter")
     (policies / "gpu-hotter.yaml").write_text(hotter.replace("above: 78", "above: 85"))
-    edit("fleet.yaml", "  pools:\n", "  automata: [driver-manager]\n  pools:\n")
     result = check_paths([policies])
     assert result.faults == ()
-    assert [(Path(n.file).name, n.severity) for n in result.notes] == [
-        ("fleet.yaml", "note"),
-        ("gpu-hotter.yaml", "note"),
-    ]
-    assert "policy gpu-hotter never decides anything: policy gpu-hot finds the same" in result.notes[1].message
+    assert [(Path(n.file).name, n.severity) for n in result.notes] == [("gpu-hotter.yaml", "note")]
+    assert "policy gpu-hotter never decides anything: policy gpu-hot finds the same" in result.notes[0].message
+
+
+# --- By severity ------------------------------------------------------------------------------------------------------
+
+LAYERS = f"""{HEAD}  policy:
+    owner: the night shift
+    breaker: {{maxShare: 3%}}
+    response: {{ticket: report, drain: when-idle, cordon: false}}
+  severities:
+    critical:
+      owner: the day shift
+      response:
+        drain: {{when: when-idle, deadline: 4h, then: now}}
+        ladder: [{{do: report, after: 1h}}, {{do: replace}}]
+"""
+
+
+def test_a_policys_word_goes_before_its_severitys_and_that_before_that_for_all(policies: Path, edit: Edit) -> None:
+    (policies / "defaults.yaml").write_text(LAYERS)
+    edit("gpu-hot.yaml", OWNER, "")
+    edit("gpu-hot.yaml", "    ticket: report\n", "")
+    edit("infiniband-link-flapping.yaml", "severity: critical", "severity: warning")
+    rules = load_rules([policies])
+    hot, flapping = rules.policy("gpu-hot"), rules.policy("infiniband-link-flapping")
+    assert hot is not None
+    assert flapping is not None
+    assert hot.spec.owner == "the day shift"
+    assert hot.spec.response.drain.then == "now"
+    assert [step.do for step in hot.spec.response.ladder] == ["report", "replace"], "and no ticket for all beside it"
+    assert hot.spec.response.cordon, "its own word stands"
+    assert hot.spec.breaker.max_share == 0.1
+    assert flapping.spec.response.drain.deadline is None, "what is given to critical policies is not its own"
+
+
+def test_a_policy_with_a_ticket_or_without_a_taint_gets_nothing_that_contradicts_it(policies: Path, edit: Edit) -> None:
+    (policies / "defaults.yaml").write_text(LAYERS)
+    edit("nvlink-errors.yaml", "  response:\n", "  response:\n    taint: false\n")
+    file = policies / "nvlink-errors.yaml"
+    file.write_text(file.read_text().replace("    cordon: true\n", "").replace("    ticket: report\n", ""))
+    rules = load_rules([policies])
+    hot, told = rules.policy("gpu-hot"), rules.policy("nvlink-errors")
+    assert hot is not None
+    assert told is not None
+    assert (hot.spec.response.ticket, hot.spec.response.ladder) == ("report", ())
+    assert told.spec.response.steps == ()
+    assert told.spec.response.drain.when == "never"
+
+
+def test_a_fault_of_a_layer_is_told_where_it_stands(policies: Path, edit: Edit) -> None:
+    (policies / "defaults.yaml").write_text(LAYERS.replace("when: when-idle", "when: after-checkpoint"))
+    edit("gpu-hot.yaml", "    ticket: report\n", "")
+    found = said(policies)
+    assert [f[:2] for f in found] == [("defaults.yaml", 14)]
+    assert "a drain after the checkpoint never comes" in found[0][2]
+
+
+def test_the_severity_that_a_layer_is_chosen_by_cannot_be_given_by_it(policies: Path) -> None:
+    (policies / "defaults.yaml").write_text(f"{HEAD}  severities: {{fatal: {{severity: warning}}}}\n")
+    assert said(policies)[0][2].endswith("what is given to fatal policies cannot say their severity")
 
 
 def test_a_policys_own_query_is_checked_as_a_signal_is(policies: Path, edit: Edit) -> None:

@@ -48,7 +48,7 @@ def test_faults_of_all_files_are_reported_and_the_sound_documents_still_make_rul
     assert [(Path(f.file).name, f.line) for f in result.faults] == [("gpu-hot.yaml", hot), ("nvlink-errors.yaml", link)]
     assert result.rules is not None
     assert [p.name for p in result.rules.policies] == ["infiniband-link-flapping"]
-    assert result.counts == {"files": 5, "policies": 1, "signals": 5, "fleets": 1}
+    assert result.counts == {"files": 5, "policies": 1, "signals": 5, "procedures": 0, "fleets": 1}
     with pytest.raises(PolicyFaults, match=r"gpu-hot\.yaml:\d+:\d+: .* \(and 1 more fault\)$") as caught:
         load_rules([policies])
     assert caught.value.faults == result.faults

@@ -66,8 +66,8 @@ def properties(value: Any, wanted: Any, _: Any, at: str) -> list[str]:
 
 def additional(value: Any, wanted: Any, schema: Any, at: str) -> list[str]:
     others = value.keys() - schema.get("properties", {}).keys()
-    if wanted is False:
-        return [f"{at}.{name} is unknown" for name in others]
+    if isinstance(wanted, bool):
+        return [] if wanted else [f"{at}.{name} is unknown" for name in others]
     return [f for name in others for f in wrong(value[name], wanted, f"{at}.{name}")]
 
 
@@ -121,6 +121,8 @@ def test_all_policies_fit_the_schema(directory: Path) -> None:
         ("Policy", "for: 5m", "for: 5 minutes"),
         ("Policy", "tolerate: 10%", "tolerate: 10"),
         ("Policy", "above: gpu-hot", "above: [78]"),
+        ("Policy", "when: on-proof", "when: on-prof"),
+        ("Procedure", "command:", "comand:"),
         ("Policy", "kind: Policy", "kind: Polcy"),
         ("Policy", "v1alpha1", "v1"),
         ("Fleet", 'nodeSelector: {nvidia.com/gpu.present: "true"}', "nodeSelector: {}"),
@@ -133,6 +135,13 @@ def test_an_editor_sees_the_mistake(kind: str, old: str, new: str) -> None:
     assert old in text
     assert all(wrong(d.data, SCHEMA) == [] for d in load_strict(text, "f"))
     assert any(wrong(d.data, SCHEMA) for d in load_strict(text.replace(old, new), "f"))
+
+
+@pytest.mark.parametrize(("word", "fits"), [("when-idle", True), ("later", False)])
+def test_an_editor_knows_the_short_forms(word: str, fits: bool) -> None:
+    text = EXAMPLES["Policy"].replace("{when: after-checkpoint, deadline: 12h}", word)
+    assert f"drain: {word}" in text
+    assert all((wrong(d.data, SCHEMA) == []) is fits for d in load_strict(text, "f"))
 
 
 def test_what_the_defaults_may_give_is_not_required_in_an_editor() -> None:
@@ -176,4 +185,4 @@ def test_the_examples_are_policies_without_a_fault(tmp_path: Path) -> None:
         (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
     result = check_paths([tmp_path])
     assert result.faults == ()
-    assert result.counts == {"files": 4, "policies": 1, "signals": 2, "fleets": 1}
+    assert result.counts == {"files": 5, "policies": 1, "signals": 2, "procedures": 2, "fleets": 1}

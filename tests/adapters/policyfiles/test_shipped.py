@@ -10,6 +10,7 @@ import pytest
 
 from quarantine.adapters.policyfiles.loader import check_paths, load_rules
 from quarantine.core import promql
+from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import DeviceKind, Mode, Severity
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import load_reading, readings, readings_of
@@ -269,6 +270,12 @@ def test_what_the_fleet_file_shows_commented_out_is_valid_once_it_is_written(tmp
     assert {"rack", "leafswitch", "nvlink-domain"} == set(fleet.topology)
     assert fleet.pools[0].expected.gpus == 8
     assert fleet.maintenance.taints
+    assert fleet.pools[0].gate is not None
+    assert fleet.pools[0].domain is not None
+    assert fleet.workloads.checkpoint.query
+    assert fleet.inventory is not None
+    assert fleet.place
+    assert fleet.guards == FleetSpec.model_fields["guards"].default, "what is shown is what holds when nothing is said"
 
 
 def _uncommented(text: str) -> str:

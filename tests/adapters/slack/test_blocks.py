@@ -106,6 +106,25 @@ def test_what_the_source_does_not_say_is_left_out_or_a_dash(make_report: Maker, 
     assert problems_of(blocks) == []
 
 
+def test_what_else_is_known_of_the_machine_is_told_before_what_is_asked(make_report: Maker) -> None:
+    known = {
+        "swap": "GPU-1 came back <!here>",
+        "history": "out of service once",
+        "tried": ("reset: failed", "reboot: failed"),
+        "evidence_output": "s3://evidence/q-1",
+    }
+    told = texts(render(make_report(**known), "R-1"))
+    for line in (
+        "Note: GPU-1 came back &lt;!here&gt;",
+        "Before: out of service once",
+        "Tried: reset: failed; reboot: failed",
+        "Evidence: s3://evidence/q-1",
+    ):
+        assert line in told
+    assert told.index("Evidence: s3://evidence/q-1") < next(n for n, text in enumerate(told) if "*Asked:*" in text)
+    assert problems_of(render(make_report(**known), "R-1")) == []
+
+
 def test_the_worst_finding_leads_and_the_others_follow(make_report: Maker, make_fault: FaultMaker) -> None:
     early = make_fault().since - timedelta(hours=1)
     faults = (
@@ -161,6 +180,10 @@ def test_whatever_is_too_long_is_cut_to_what_slack_takes(
         reason=long,
         opened_by=long,
         faults=faults,
+        swap=long,
+        history=long,
+        tried=(long,) * 9,
+        evidence_output=long,
     )
     blocks = render(report, long)
 

@@ -61,10 +61,11 @@ def test_what_it_quotes_neither_pings_nor_links(slack: SlackServer, notices: Sla
 
 
 def test_a_hundred_files_are_one_message(slack: SlackServer, notices: SlackNotices) -> None:
-    notices.tell(KEY, "100 policy files are broken", [f"{n}.yaml: broken" for n in range(100)])
+    notices.tell(KEY, "100 policy files are broken", [f"{n}.yaml: broken" for n in range(100)], "Correct them.")
     (message,) = slack.messages
     assert len(message.blocks) == MOST_LINES + 3
     assert any("80 more" in block["text"]["text"] for block in message.blocks if "text" in block)
+    assert message.blocks[-1]["elements"][0]["text"] == "Correct them."
 
 
 def test_slack_in_trouble_is_told_in_our_words(slack: SlackServer, notices: SlackNotices, clock: Hands) -> None:

@@ -103,6 +103,44 @@ def test_the_provider_and_whom_to_ask_are_told_where_the_fleet_file_says(
     assert "Contact" not in without
 
 
+def test_what_else_is_known_of_the_machine_is_told_and_nothing_where_nothing_is(
+    markdown: Callable[[CaseReport], str], make_report: Maker
+) -> None:
+    text = markdown(
+        make_report(
+            ask="replace",
+            swap="GPU-1 that was found bad came back *",
+            history="out of service once in the 28 days before; 1 finding by 1 signal; 0 tickets",
+            tried=("reset by gpu-reset, begun 2026-11-29 01:00 UTC: succeeded", "reboot by power: failed"),
+            evidence_output="s3://evidence/q-1/`x`",
+        )
+    )
+    for line in (
+        "**Asked** (`replace`): Please replace this machine.",
+        "- Note: GPU-1 that was found bad came back \\*",
+        "- The machine before this case: out of service once in the 28 days before; 1 finding by 1 signal; 0 tickets",
+        "- Tried: reset by gpu-reset, begun 2026-11-29 01:00 UTC: succeeded",
+        "- Tried: reboot by power: failed",
+    ):
+        assert line in text.splitlines(), text
+    assert "- Evidence: " in text
+    without = markdown(make_report(key="another"))
+    for name in ("Note:", "before this case", "Tried:", "Evidence:"):
+        assert name not in without
+
+
+def test_a_place_and_the_gpus_are_told_where_they_are_known(
+    markdown: Callable[[CaseReport], str], make_report: Maker
+) -> None:
+    known = Machine(node_uid="u", gpus=("GPU-1", "GPU-2"), place="rack=r7/slot=4")
+    text = markdown(make_report(machine=known))
+    assert "- Place: `rack=r7/slot=4`" in text.splitlines()
+    assert "- GPUs: `GPU-1, GPU-2`" in text.splitlines()
+    without = markdown(make_report(key="another"))
+    assert "Place:" not in without
+    assert "GPUs:" not in without
+
+
 def test_only_hardware_labels_leave_the_cluster(
     markdown: Callable[[CaseReport], str], make_report: Maker, folder: Path
 ) -> None:
@@ -173,7 +211,7 @@ def test_hostile_text_everywhere_leaves_the_documents_structure_as_it_is(
             query=text,
             labels=(("gpu", text), ("Hostname", text)),
         )
-        machine = Machine(node_uid=text, provider_id=text, system_uuid=text, boot_id=text)
+        machine = Machine(text, provider_id=text, system_uuid=text, boot_id=text, gpus=(text, text), place=text)
         report = make_report(
             key=key,
             cluster=text,
@@ -188,6 +226,10 @@ def test_hostile_text_everywhere_leaves_the_documents_structure_as_it_is(
             reason=one_line(text),
             opened_by=text,
             faults=(fault,),
+            swap=text,
+            history=text,
+            tried=(text, text),
+            evidence_output=text,
         )
         ref = tickets.open(report).ref
         tickets.comment(ref, one_line(text))

@@ -6,6 +6,8 @@ from typing import Any
 
 from quarantine.sandbox.kubeapi import KubeApi
 
+JOB_POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
+
 
 def taints(api: KubeApi, name: str = "n") -> list[str]:
     return [taint["key"] for taint in api.get("Node", name)["spec"].get("taints", ())]
@@ -64,7 +66,7 @@ def test_a_terminating_pod_stays_while_its_kubelet_is_dead(api: KubeApi, http: A
 
 
 def test_what_an_owner_leaves_behind_is_collected(api: KubeApi) -> None:
-    job = api.create({"kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {}}})
+    job = api.create({"kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": JOB_POD}}})
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"], "controller": True}
     spec = {"containers": [{"name": "c", "image": "x"}]}
     api.create({"kind": "Pod", "metadata": {"name": "owned", "ownerReferences": [owner]}, "spec": spec})

@@ -8,6 +8,7 @@ import pytest
 
 from quarantine.sandbox.kubeapi import ApiError, KubeApi
 
+JOB_POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
 BUDGET_PATH = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
@@ -89,7 +90,7 @@ def test_a_budget_that_lacks_healthy_pods_says_how_many(api: KubeApi, stateful: 
 
 
 def test_a_budget_over_the_pods_of_a_job_never_syncs(api: KubeApi) -> None:
-    job = api.create({"kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {}}})
+    job = api.create({"kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": JOB_POD}}})
     pod(api, "p", owner=job)
     status = budget(api, maxUnavailable=1)
     assert status["disruptionsAllowed"] == 0

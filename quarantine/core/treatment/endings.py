@@ -1,0 +1,24 @@
+"""How a case ends on the Node and at the provider: the effects that every way out of a marked phase asks for."""
+
+from __future__ import annotations
+
+from quarantine.core.case import Case, Effect, EffectStatus
+
+_TELLING = (Effect.TICKET, Effect.REPLACE)
+
+
+def ending_effects(case: Case) -> tuple[Effect, ...]:
+    """What is to be taken away when this case, as it stands before its end, is over; nothing where nothing is there.
+
+    The ticket is closed where there is one. One that was still to be filed is given up with the case.
+    """
+    if not case.marked:
+        return ()
+    filed = any(state.status is EffectStatus.DONE for effect in _TELLING if (state := case.effects.get(effect)))
+    return (Effect.UNMARK, Effect.CONDITION, *((Effect.CLOSE,) if filed else ()))
+
+
+def shown(case: Case) -> tuple[Effect, ...]:
+    """What a change of phase asks for: the label on the Node follows, once there is a mark to follow."""
+    mark = case.effects.get(Effect.MARK)
+    return (Effect.PHASE,) if mark is not None and mark.status is EffectStatus.DONE else ()

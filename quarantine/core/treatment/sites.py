@@ -1,0 +1,124 @@
+"""The machines that are to be emptied, and what is known to run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from quarantine.core.case import Case, Effect, EffectStatus, Phase, PodRef, Purpose
+from quarantine.core.draft import Draft
+from quarantine.core.marks import case_on
+from quarantine.core.model import Failed
+from quarantine.core.response import Drain, Moment
+from quarantine.core.treatment.leavers import Leavers, Look, interrupted
+from quarantine.core.treatment.moment import Job, asked_for, jobs_of, waits_for
+from quarantine.core.treatment.owed import Owed
+from quarantine.core.workload import Gang, Pod, Workloads
+
+HOLDS = "drain/"  # of hold keys
+BACK = "back"  # of those: pods come back
+EMPTIED = (Phase.QUARANTINED, Phase.DRAINING)  # the phases in which a machine is emptied, or may begin to be
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A machine whose drain is owed and may go on, and everything that has to leave it."""
+
+    draft: Draft
+    case_id: str
+    drain: Drain
+    pods: tuple[Pod, ...]
+    gangs: Mapping[str, Gang]
+
+    @property
+    def case(self) -> Case:
+        """As this plan leaves it so far."""
+        return self.draft.state.cases[self.case_id]
+
+    @property
+    def draining(self) -> bool:
+        """Whether its drain has begun."""
+        return self.case.phase is Phase.DRAINING
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is interrupted as one, as far as it is on this machine."""
+        return jobs_of(self.pods, self.gangs)
+
+    @property
+    def since(self) -> datetime:
+        """When its quarantine began, from which moments and deadlines count."""
+        return self.case.taken_out_at if self.draining else self.case.phase_since
+
+    @property
+    def moment(self) -> Moment:
+        """What is waited for now."""
+        return asked_for(self.drain, self.since, self.draft.now)
+
+    def waits_for(self, job: Job) -> str | None:
+        """What is still to happen before this job may be interrupted here; None where nothing is."""
+        if job.gang is not None and job.gang.key in interrupted(self.case):
+            return None  # half of a gang is out already: what is left of it does nothing
+        return waits_for(self.moment, job, self.since, self.draft.now)
+
+    def leavers(self) -> Leavers:
+        """Its pods, by what became of asking them."""
+        return self._look().leavers()
+
+    def has(self, gang: str) -> bool:
+        """Whether pods of this gang are to be asked to leave it."""
+        look = self._look()
+        return any(pod.gang == gang and look.fate(pod) == "fresh" for pod in self.pods)
+
+    def _look(self) -> Look:
+        loops = hold_key(self.case_id, BACK) in self.draft.state.holds
+        return Look(self.case, self.pods, self.gangs, self.draft.now, loops)
+
+    @property
+    def waiting(self) -> frozenset[PodRef]:
+        """The pods whose moment has not come."""
+        return frozenset(pod.ref for job in self.jobs if self.waits_for(job) is not None for pod in job.pods)
+
+
+def hold_key(case_id: str, what: str = "") -> str:
+    """The key of a hold about a case's drain: `drain/<case>`, and one for each other cause."""
+    return f"{HOLDS}{case_id}/{what}" if what else f"{HOLDS}{case_id}"
+
+
+def wanted(case: Case, due: Mapping[str, Owed]) -> Drain | None:
+    """The drain that is owed for a case in a phase in which it is emptied; None where none is.
+
+    Where the policy asks no more for one that has begun, nothing more is evicted; that the pods are gone still counts.
+    """
+    owed = due.get(case.id)
+    if owed is None or case.phase not in EMPTIED:
+        return None
+    never = owed.drain.when is Moment.NEVER and case.phase is Phase.QUARANTINED
+    return None if never else owed.drain
+
+
+def ready(draft: Draft, case: Case) -> bool:
+    """Whether pods of this machine may be asked to leave at all, whatever the moment.
+
+    Our taint is there, so that nothing new comes; our cordon was not taken away (invariant 4); the evidence is taken.
+    """
+    node, mark = draft.nodes.get(case.node), case.effects.get(Effect.MARK)
+    if node is None or mark is None or mark.status is not EffectStatus.DONE:
+        return False
+    if case_on(node, draft.rules.prefix) != case.id or (case.cordoned_by_us and not node.unschedulable):
+        return False
+    return not examined(draft, case)
+
+
+def examined(draft: Draft, case: Case) -> bool:
+    """Whether evidence is being taken on the machine, and its time is not up."""
+    return case.run is not None and case.run.purpose is Purpose.EVIDENCE and draft.now < case.run.until
+
+
+def seen_on(works: Workloads | Failed, node: str) -> tuple[Pod, ...] | None:
+    """The pods that must leave a node; None where it was not asked, or not answered in full."""
+    if isinstance(works, Failed) or node not in works.nodes:
+        return None
+    pods = works.nodes[node]
+    return None if any(pod.gang and pod.gang not in works.gangs for pod in pods) else pods

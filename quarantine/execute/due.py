@@ -1,0 +1,96 @@
+"""Which effects may be tried now: the order they go in, what they wait for, and how slowly they are tried again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from quarantine.core import marks, pauses
+from quarantine.core.case import Case, Effect, EffectStatus
+from quarantine.core.decision import PendingEffect, State
+from quarantine.core.model import Mode, Node
+from quarantine.core.policy import Rules
+from quarantine.core.snapshot import Plan, Snapshot
+from quarantine.core.upkeep import MARK_LATE
+
+LONGEST_WAIT = timedelta(minutes=5)
+EVICTIONS_WAIT = timedelta(seconds=10)  # after the first refusal: a budget frees itself with a pod that gets ready
+TICKET_FIRST = timedelta(minutes=2)
+EVICT_WITHIN = timedelta(minutes=15)  # longer ago, and the moment at which its pods were to leave has passed
+
+# What takes away, or only shows: neither the observing mode nor a pause stops it.
+ALWAYS = frozenset({Effect.UNMARK, Effect.CONDITION, Effect.CLOSE, Effect.PHASE})
+ON_NODES = frozenset(
+    {Effect.MARK, Effect.UNMARK, Effect.PHASE, Effect.CONDITION, Effect.RUN, Effect.EVICT, Effect.REPLACE}
+)
+_TO_THE_MACHINE = frozenset({Effect.RUN, Effect.EVICT, Effect.REPLACE})  # needs our taint there, at this moment
+_AFTER_MARK = frozenset({Effect.EVENT, Effect.PHASE, Effect.TICKET, Effect.NOTIFY, *_TO_THE_MACHINE})
+_ORDER = list(Effect)
+
+
+def order(pending: PendingEffect) -> tuple[bool, datetime, str, int]:
+    """Oldest decision first, a case's effects as they follow one another; evictions that were refused go last."""
+    again = pending.effect is Effect.EVICT and pending.attempts > 0
+    return (again, pending.decided_at, pending.case, _ORDER.index(pending.effect))
+
+
+def wanted(pending: PendingEffect, case: Case, state: State, snapshot: Snapshot, made: Plan) -> bool:
+    """Whether it is to be done at all for now: the switch may have been thrown after it was decided."""
+    if pending.effect not in ALWAYS:
+        if snapshot.mode is Mode.OBSERVE or made.observe_only:
+            return False
+        if _paused(pending, case, state, snapshot.now):
+            return False
+    late = snapshot.now >= pending.decided_at + MARK_LATE
+    # On old evidence alone no machine is marked. A newcomer is marked on none, and so is what came for another one.
+    on_evidence = not case.by_person and not case.gate and case.sent_away is None
+    return not (case.waits_for_mark and late and on_evidence and case.node not in made.bad_nodes)
+
+
+def rested(pending: PendingEffect, case: Case, earliest: datetime | None, now: datetime) -> bool:
+    """Whether it has waited long enough since it failed. `earliest`: what this process knows better."""
+    last = pending.last_attempt_at
+    # A batch that was decided since must not wait: a gang leaves all its machines together.
+    if last is None or (pending.effect is Effect.EVICT and case.leaving and case.leaving[-1].at > last):
+        return True
+    if earliest is not None:
+        return now >= earliest
+    first = EVICTIONS_WAIT / 2 if pending.effect is Effect.EVICT else timedelta(seconds=1)
+    return now >= last + min(first * (1 << min(pending.attempts, 9)), LONGEST_WAIT)
+
+
+def missed(pending: PendingEffect, case: Case, now: datetime) -> bool:
+    """Whether pods that were never asked were to leave so long ago that they may be at another moment by now."""
+    return pending.attempts == 0 and bool(case.leaving) and now >= case.leaving[-1].at + EVICT_WITHIN
+
+
+def fits(pending: PendingEffect, case: Case, node: Node | None, rules: Rules, now: datetime) -> bool:
+    """Whether the case and its node, as they are at this moment, let it be done. Else the next plan sees why not."""
+    if pending.effect in _AFTER_MARK and not _done(case, Effect.MARK):
+        return False
+    if pending.effect is Effect.CONDITION and case.open and not _done(case, Effect.MARK):
+        return False
+    if pending.effect is Effect.NOTIFY and now < pending.decided_at + TICKET_FIRST:
+        # The message names the ticket, so it waits for it a while; longer, and people should be told all the same.
+        return not any(case.is_pending(effect) for effect in (Effect.TICKET, Effect.REPLACE))
+    if pending.effect not in _TO_THE_MACHINE or node is None or not marks.machine_matches(node, case.machine):
+        return True  # what is said of a machine that is gone is said by the effect itself
+    if marks.case_on(node, rules.prefix) != case.id:
+        return False  # somebody wants the machine back
+    return pending.effect is not Effect.EVICT or node.unschedulable or not case.cordoned_by_us
+
+
+def _paused(pending: PendingEffect, case: Case, state: State, now: datetime) -> bool:
+    """A person's pause, of everything, of the case's pool, or of every policy that found its machine bad."""
+    if case.by_person and pending.effect in (Effect.MARK, Effect.EVENT):
+        return False  # a person asked for this very machine
+    if not state.words:
+        return False
+    if pauses.pause(state.words, now, pool=case.pool) is not None:
+        return True
+    policies = {finding.policy for finding in case.findings}
+    return bool(policies) and all(pauses.pause(state.words, now, policy=name) is not None for name in policies)
+
+
+def _done(case: Case, effect: Effect) -> bool:
+    state = case.effects.get(effect)
+    return state is not None and state.status is EffectStatus.DONE

@@ -1,0 +1,121 @@
+"""What is done on the machine itself: pods asked to leave, procedures begun and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quarantine.core import marks, seeing
+from quarantine.core.case import Case, PodRef, Purpose
+from quarantine.core.errors import Conflict, EvictionBlocked, EvictionImpossible, Refused
+from quarantine.core.model import Node
+from quarantine.core.policy import Rules
+from quarantine.core.reasons import in_words
+from quarantine.core.workload import Class, Pod
+from quarantine.execute.outcome import Outcome
+from quarantine.ports import Clock, Cluster, Order, Procedures
+
+_ENDS_WHAT_RUNS = (Purpose.RESET, Purpose.REBOOT)
+
+
+def evict(cluster: Cluster, case: Case, still: Callable[[], None]) -> Outcome:
+    """Ask every pod of the latest batch. Raises EvictionBlocked once all were asked and some may not go yet.
+
+    `still`: raises where this process must not go on; called before each pod.
+    """
+    if not case.leaving:
+        return Outcome(f"no pod was named that is to leave {case.node}", done=False)
+    pods = case.leaving[-1].pods
+    asked = 0
+    blocked: list[tuple[PodRef, EvictionBlocked]] = []
+    never: list[tuple[PodRef, EvictionImpossible]] = []
+    for pod in pods:
+        still()
+        try:
+            asked += cluster.evict(pod)
+        except EvictionBlocked as error:
+            blocked.append((pod, error))
+        except EvictionImpossible as error:
+            never.append((pod, error))
+    if blocked:
+        names = in_words([str(pod) for pod, _ in blocked])
+        raise EvictionBlocked(f"{names} on {case.node} may not leave yet: {blocked[0][1]}")
+    if never:
+        names = in_words([str(pod) for pod, _ in never])
+        return Outcome(f"{names} cannot be asked to leave {case.node} as things are: {never[0][1]}", done=False)
+    gone = len(pods) - asked
+    left = f", {gone} {'was' if gone == 1 else 'were'} gone already" if gone else ""
+    return Outcome(f"{_pods(asked)} on {case.node} {'was' if asked == 1 else 'were'} asked to leave{left}")
+
+
+def start(
+    procedures: Procedures | None,
+    cluster: Cluster,
+    rules: Rules,
+    clock: Clock,
+    case: Case,
+    node: Node | None,
+    *,
+    in_doubt: bool,
+) -> Outcome:
+    """Begin the procedure that the case is to run. `in_doubt`: an earlier attempt may have begun it.
+
+    Raises Conflict where it would end what runs on the machine, and something does.
+    """
+    run = case.run
+    if run is None:
+        return Outcome(f"the procedure for {case.node} has ended before it could be begun", done=False)
+    spec = rules.procedures.get(run.procedure)
+    if procedures is None or spec is None:
+        return Outcome(f"there is no procedure {run.procedure} to run on {case.node}", done=False)
+    if gone := another(node, case):
+        return Outcome(gone, done=False)
+    if clock.now() >= run.until:
+        return Outcome(f"{run.procedure} could not be begun on {case.node} before its time was up", done=False)
+    if spec.command is not None and in_doubt:
+        # A Job is found again by its name. A command is not, and is never run twice (invariant 15). It counts as begun:
+        # its runner does not know it, so it is lost, and a person looks.
+        unknown = "the controller stopped while it was about to, so it is not begun again"
+        return Outcome(f"whether {run.procedure} was begun on {case.node} is not known: {unknown}")
+    if run.purpose in _ENDS_WHAT_RUNS and (left := pods_on(cluster, rules, case)):
+        raise Conflict(f"{run.procedure} would end what runs on {case.node}: {in_words([str(p.ref) for p in left])}")
+    machine, taint = case.machine, marks.taint_key(rules.prefix)
+    procedures.start(Order(run, spec, case.id, case.node, machine.provider_id, machine.system_uuid, taint))
+    return Outcome(f"{run.procedure} is begun on {case.node} as {run.name}", run.name)
+
+
+def stop(procedures: Procedures | None, rules: Rules, case: Case) -> str:
+    """End what still runs for a case that has ended; in words, empty where nothing does. Raises Unavailable."""
+    run = case.run
+    if run is None or procedures is None:
+        return ""
+    spec = rules.procedures.get(run.procedure)
+    if spec is None:
+        return f"; {run.name} may still run, and no procedure is called {run.procedure} any more: end it by hand"
+    try:
+        procedures.stop(run, spec)
+    except Refused as error:
+        return f"; {run.name} may still run and could not be ended: {error}"
+    return f"; {run.name} is ended"
+
+
+def another(node: Node | None, case: Case) -> str:
+    """That the case's machine is not there any more, in words; empty where it is."""
+    there = node is not None and marks.machine_matches(node, case.machine)
+    return "" if there else f"{case.node} is not the machine of case {case.id} any more"
+
+
+def training_on(cluster: Cluster, rules: Rules, case: Case) -> list[Pod]:
+    """The training that runs on the machine at this moment. Raises Conflict where it cannot be seen."""
+    return [pod for pod in pods_on(cluster, rules, case) if pod.kind is Class.TRAINING]
+
+
+def pods_on(cluster: Cluster, rules: Rules, case: Case) -> tuple[Pod, ...]:
+    """What has to leave the machine, at this moment. Raises Conflict where it cannot be seen."""
+    seen = cluster.workloads([case.node], seeing.pod_rules(rules)).nodes.get(case.node)
+    if seen is None:
+        raise Conflict(f"which pods run on {case.node} cannot be seen")
+    return seen
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'' if count == 1 else 's'}"

@@ -1,0 +1,45 @@
+"""What became of an effect, and of a cycle's effects together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quarantine.core.case import Case
+from quarantine.core.decision import ACTION_OF, Decision, Kind, PendingEffect
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an effect. `done` False: it was given up for good."""
+
+    reason: str
+    ref: str = ""
+    done: bool = True
+    cordoned_by_us: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a cycle did."""
+
+    done: tuple[str, ...]
+    postponed: tuple[str, ...]  # one sentence each
+
+
+def decision_of(pending: PendingEffect, case: Case, outcome: Outcome, at: datetime, actor: str) -> Decision:
+    """The row of the trail that says so."""
+    return Decision(
+        at=at,
+        kind=Kind.DONE if outcome.done else Kind.FAILED,
+        action=ACTION_OF[pending.effect],
+        reason=outcome.reason,
+        actor=actor,
+        node=case.node,
+        machine=case.machine,
+        case=case.id,
+        effect=pending.effect,
+        ref=outcome.ref,
+        cordoned_by_us=outcome.cordoned_by_us,
+        pool=case.pool,
+    )

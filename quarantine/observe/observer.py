@@ -1,0 +1,90 @@
+"""The look at everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from quarantine.core import promql
+from quarantine.core.model import Answer, Mode, Node, PolicyAnswers, Samples
+from quarantine.core.policy import Rules
+from quarantine.core.readings import boot_grace, needs_uptime, uptime_readings
+from quarantine.core.snapshot import Snapshot
+from quarantine.observe import machines
+from quarantine.observe.asking import Asker
+from quarantine.observe.policies import Questions
+from quarantine.ports import Clock, Cluster, LedgerView, Metrics, Procedures
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long questions may take and how often the slow one is asked."""
+
+    deadline: timedelta = timedelta(seconds=60)  # for all of a cycle's questions together
+    query_timeout: timedelta = timedelta(seconds=20)
+    coverage_interval: timedelta = timedelta(minutes=5)
+    delay: timedelta = timedelta(0)  # evaluate a little in the past, where samples arrive late
+    workers: int = 4
+
+
+@dataclass(slots=True)
+class Observer:
+    """Asks; remembers nothing but the last coverage answers, which are asked for at a slow pace."""
+
+    cluster: Cluster
+    metrics: Metrics
+    clock: Clock
+    rules: Rules
+    pace: Pace = field(default_factory=Pace)
+    procedures: Procedures | None = None
+    _questions: Questions = field(default_factory=Questions)
+
+    def snapshot(self, view: LedgerView, *, cluster: str, mode: Mode, actor: str) -> Snapshot:
+        """One look at everything. Raises ClusterUnavailable where the nodes cannot be seen.
+
+        What else could not be asked is `Failed` in the answers.
+        """
+        now = self.clock.now()
+        nodes = self.cluster.nodes()
+        until = self.clock.now() + self.pace.deadline
+        ask = Asker(self.metrics, self.clock, now, now - self.pace.delay, until, self.pace.query_timeout)
+        answers = self._policies(ask, view, nodes)
+        return Snapshot(
+            now=now,
+            cluster=cluster,
+            mode=mode,
+            actor=actor,
+            nodes=nodes,
+            answers=answers,
+            state=view.state,
+            requests=view.requests,
+            pending=view.pending,
+            uptime=self._uptime(ask, answers),
+            workloads=machines.workloads(self.cluster, ask, self.rules, view.state, answers, nodes),
+            runs=machines.runs(self.procedures, self.rules, view.state),
+            hardware=machines.hardware(ask, self.rules, view.state, nodes),
+        )
+
+    def _policies(self, ask: Asker, view: LedgerView, nodes: Mapping[str, Node]) -> Mapping[str, PolicyAnswers]:
+        rules, every = self.rules, self.pace.coverage_interval
+        cases = [case for case in view.state.cases.values() if case.open]
+        with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
+            asked = {
+                policy.name: pool.submit(self._questions.about, ask, rules, policy, cases, nodes, every)
+                for policy in rules.policies
+            }
+            return {name: future.result() for name, future in asked.items()}
+
+    def _uptime(self, ask: Asker, answers: Mapping[str, PolicyAnswers]) -> Mapping[str, Answer]:
+        """Once for all policies, and only where one of them cannot do without: it names every node."""
+        grace = boot_grace(self.rules)
+        if grace is None or not any(needs_uptime(p, found=_names(answers[p.name])) for p in self.rules.policies):
+            return {}
+        return {reading.key: ask(promql.uptime(reading, grace)) for reading in uptime_readings(self.rules)}
+
+
+def _names(answers: PolicyAnswers) -> bool:
+    """Whether the trigger's answers name anything."""
+    return any(isinstance(answer, Samples) and answer.samples for answer in answers.trigger.values())
