@@ -13,14 +13,15 @@ from datetime import datetime, timedelta
 from quarantine.core import rulefiles
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Hold
+from quarantine.core.draft import NODE, case_key
 from quarantine.core.errors import Refused, Unavailable
+from quarantine.core.incidents import INCIDENT
 from quarantine.core.rulefiles import FILE, BrokenFile
 from quarantine.ports import Clock, Notices
 
 LONGEST_WAIT = timedelta(minutes=5)
 YOUNG = timedelta(days=1)  # a hold that stood for longer before this process began was told, or is in `status`
 MOST_AT_ONCE = 5  # notices a cycle: what people cannot read at once need not be said at once
-CASE, NODE, INCIDENT = "case/", "node/", "incident/"  # of hold keys
 
 # By what holds: the title and what to do. One notice tells all that a cycle holds for the same reason.
 NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
@@ -205,6 +206,6 @@ def needs_a_person(hold: Hold) -> bool:
     """Whether people are told of a hold by itself, rather than with what it is a part of."""
     if hold.held_by is HeldBy.CORRELATED:
         return hold.key.startswith(INCIDENT)
-    if hold.held_by in _OF_ONE_MACHINE and hold.key.startswith((CASE, NODE)):
+    if hold.held_by in _OF_ONE_MACHINE and hold.key.startswith((case_key(""), NODE)):
         return False
     return hold.held_by in NEEDS_A_PERSON

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Hold
@@ -264,3 +265,9 @@ def test_a_flood_is_told_a_few_at_a_time_and_a_slack_that_is_down_is_asked_once_
         clock.at += LONGEST_WAIT
         told.tell(())
     assert len(far.taken) == len(many)
+
+
+def test_the_page_tells_of_every_notice() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "notices.md").read_text(encoding="utf-8")
+    rows = [f"| {what[0].upper()}{what[1:]} | {advice} |" for what, advice in NEEDS_A_PERSON.values()]
+    assert page.rstrip().splitlines()[-len(rows) :] == rows, "write the table of the page anew"

@@ -140,7 +140,9 @@ def run(
 def _assumptions(span: Span) -> tuple[str, ...]:
     return (
         "the inventory is the one given, all the time: no machine joined, left, was repaired or changed its labels",
-        "nobody approves, releases, waives or dismisses anything: a machine that is taken out stays out to the end",
+        "nobody approves, releases, waives or dismisses anything: a machine that is taken out stays out to the end, "
+        "unless its policies release it on evidence under load",
+        "what runs on a machine is not known and no procedure is run: nothing is drained, reset, rebooted or replaced",
         "every cordon, taint, ticket and message succeeds at once, and the provider replaces nothing",
         "a machine that is taken out goes on in history as it did, under load, and what it shows there still counts",
         f"nothing happens between two looks, which are {span.step.total_seconds():g} s apart",

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from quarantine.cli import render
+from quarantine.cli import records
 from quarantine.cli.options import (
     Config,
     DatabaseUrl,
@@ -111,7 +111,7 @@ def ask(
             raise fail(f"{where}: ask where the controller runs, or name its --config or --database-url", Exit.NO)
         ledger.ask(request)
     if output is Output.JSON:
-        render.as_json(
+        records.as_json(
             {
                 "request": request.id,
                 "kind": kind.value,

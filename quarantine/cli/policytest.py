@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from quarantine.cli.options import Exit, Output, OutputFormat, fail, friendly
-from quarantine.cli.render import as_json
+from quarantine.cli.records import as_json
 
 
 @friendly

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quarantine.cli import render
+from quarantine.cli import render, standing
 from quarantine.cli.options import (
     Config,
     DatabaseUrl,
@@ -29,7 +29,7 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
 
 @friendly
 def status(config: Config = None, database_url: DatabaseUrl = None, output: OutputFormat = Output.TABLE) -> None:
-    """Open cases, broken policy files, holds, what waits to be done and what was asked."""
+    """Open cases, what is under way, people's words, broken files, holds, what waits to be done and what was asked."""
     from quarantine import app
     from quarantine.ledger.absent import AbsentLedger
 
@@ -37,7 +37,7 @@ def status(config: Config = None, database_url: DatabaseUrl = None, output: Outp
     with app.reader(given) as ledger:
         if isinstance(ledger, AbsentLedger):
             raise fail(f"there is no ledger at {ledger.path} yet: a first cycle (quarantine run) makes it", Exit.NO)
-        render.status(ledger.load(), ledger.rule_files(), output)
+        standing.status(ledger.load(), ledger.rule_files(), output)
 
 
 @friendly

@@ -7,15 +7,17 @@ from datetime import datetime, timedelta
 
 from quarantine.core import putback
 from quarantine.core.budget import HOUR
-from quarantine.core.case import Case
+from quarantine.core.case import Case, Phase
 from quarantine.core.decision import State
 from quarantine.core.draft import QUIET
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
+from quarantine.core.response import Moment
 from quarantine.core.treatment import probation
 from quarantine.core.treatment.drain import drain_waits
 from quarantine.core.treatment.overdue import overdue_at
 from quarantine.core.treatment.owed import enforcing
+from quarantine.core.treatment.pace import paid_at
 from quarantine.core.treatment.runs import LOST_AFTER
 from quarantine.core.trickle import EVERY
 from quarantine.core.upkeep import GONE_FOR, MARK_LATE
@@ -30,14 +32,17 @@ def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
     found = {begun + span for begun in _begun(state) for span in spans}
     lasts = {p.spec.correlation.within for p in rules.policies if p.spec.correlation is not None}
     found.update(left + span for left in _left(state) for span in lasts)
-    found.update(at for case in state.cases.values() if case.marked for at in _treated(case, rules))
+    found.update(at + EVERY for at, _ in state.quarantined_at)
+    found.update(paid_at(state, rules))
+    drained = drain_waits(rules)
+    found.update(at for case in state.cases.values() if case.marked for at in _treated(case, rules, drained))
     found.update(word.until for word in state.words.values() if word.until is not None)
     return frozenset(found | {dismissal.until for dismissal in state.dismissals})
 
 
 def waits(rules: Rules) -> frozenset[timedelta]:
     """All times that the planner counts."""
-    found = {HOUR, GONE_FOR, MARK_LATE, QUIET, EVERY, rules.dismissal}
+    found = {HOUR, GONE_FOR, MARK_LATE, QUIET, rules.dismissal}
     found.update(rule.deadline for rule in TRANSITIONS.values() if rule.deadline is not None)
     for policy in rules.policies:
         escalation, correlation, grace = policy.spec.escalation, policy.spec.correlation, policy.spec.grace
@@ -72,16 +77,18 @@ def _left(state: State) -> Iterator[datetime]:
             yield from finding.ended[-1:]
 
 
-def _treated(case: Case, rules: Rules) -> Iterator[datetime]:
-    """What is counted from what was done about a machine that is out."""
+def _treated(case: Case, rules: Rules, drained: frozenset[timedelta]) -> Iterator[datetime]:
+    """What is counted from what was done about a machine that is out. `drained`: every time that drains count."""
     if (overdue := overdue_at(case, rules)) is not None:
         yield overdue
     if (run := case.run) is not None:
         yield run.until
         yield run.asked_at + LOST_AFTER
     yield from probation.waits(case, rules)
-    yield from (at + putback.PAUSE for at in case.put_back)
-    begun = {case.phase_since, case.taken_out_at, *(leaving.at for leaving in case.leaving)}
-    yield from (at + span for at in begun for span in drain_waits(rules))
-    for policy in enforcing(case, rules):
-        yield from (case.taken_out_at + step.after for step in policy.spec.response.steps if step.after is not None)
+    yield from (at + span for at in case.put_back for span in (putback.PAUSE, putback.WITHIN))
+    responses = [policy.spec.response for policy in enforcing(case, rules)]
+    for response in responses:
+        yield from (case.taken_out_at + step.after for step in response.steps if step.after is not None)
+    if case.phase is Phase.DRAINING or any(response.drain.when is not Moment.NEVER for response in responses):
+        begun = {case.phase_since, case.taken_out_at, *(leaving.at for leaving in case.leaving)}
+        yield from (at + span for at in begun for span in drained)

@@ -18,7 +18,7 @@ from quarantine.core.model import Node, Severity
 from quarantine.core.treatment.endings import ending_effects
 
 BY_ANNOTATION = "annotation on the node"  # the actor of what an annotation decides
-_WAIVED, _BROKEN = "waived/", "annotation/"  # of hold keys: an annotation that stands, one that cannot be read
+WAIVED_KEY, _BROKEN = "waived/", "annotation/"  # of hold keys: an annotation that stands, one that cannot be read
 
 
 def left_alone(draft: Draft, offence: Offence) -> Dismissal | None:
@@ -69,7 +69,7 @@ def annotated(draft: Draft) -> None:
     for node in draft.nodes.values():
         sign = signs.waived(node, draft.rules.prefix, draft.now)
         if sign is not None:
-            key = f"{_WAIVED}{node.name}/{sign.until:%Y-%m-%dT%H:%M:%SZ}"
+            key = f"{WAIVED_KEY}{node.name}/{sign.until:%Y-%m-%dT%H:%M:%SZ}"
             seen.add(key)
             _take_note(draft, node, sign, key)
         for name, why in signs.unreadable(node, draft.rules.prefix):
@@ -77,7 +77,7 @@ def annotated(draft: Draft) -> None:
             seen.add(key)
             held = {"held_by": HeldBy.BROKEN_ANNOTATION, "hold_key": key, "node": node.name, "machine": node.machine}
             draft.hold(draft.decision(Kind.HELD, Action.ANSWER, why, **held))
-    for key in [k for k in draft.state.holds if k.startswith((_WAIVED, _BROKEN)) and k not in seen]:
+    for key in [k for k in draft.state.holds if k.startswith((WAIVED_KEY, _BROKEN)) and k not in seen]:
         name = key.split("/")[1]
         # A node that is out of sight may be back, and its annotation is none the younger then.
         if name in draft.nodes or draft.open_case(name) is None:

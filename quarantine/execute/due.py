@@ -10,12 +10,13 @@ from quarantine.core.decision import PendingEffect, State
 from quarantine.core.model import Mode, Node
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
+from quarantine.core.treatment.leavers import AGAIN
 from quarantine.core.upkeep import MARK_LATE
 
 LONGEST_WAIT = timedelta(minutes=5)
 EVICTIONS_WAIT = timedelta(seconds=10)  # after the first refusal: a budget frees itself with a pod that gets ready
 TICKET_FIRST = timedelta(minutes=2)
-EVICT_WITHIN = timedelta(minutes=15)  # longer ago, and the moment at which its pods were to leave has passed
+EVICT_WITHIN = AGAIN  # longer ago, and the moment at which its pods were to leave has passed: the plan looks anew
 
 # What takes away, or only shows: neither the observing mode nor a pause stops it.
 ALWAYS = frozenset({Effect.UNMARK, Effect.CONDITION, Effect.CLOSE, Effect.PHASE})
@@ -81,8 +82,9 @@ def fits(pending: PendingEffect, case: Case, node: Node | None, rules: Rules, no
 
 def _paused(pending: PendingEffect, case: Case, state: State, now: datetime) -> bool:
     """A person's pause, of everything, of the case's pool, or of every policy that found its machine bad."""
-    if case.by_person and pending.effect in (Effect.MARK, Effect.EVENT):
-        return False  # a person asked for this very machine
+    out_already = case.cordoned_by_us is not None or case.sent_away is not None
+    if pending.effect in (Effect.MARK, Effect.EVENT) and (case.by_person or out_already):
+        return False  # a person asked for this very machine; or it is out already, and its mark is only put back
     if not state.words:
         return False
     if pauses.pause(state.words, now, pool=case.pool) is not None:

@@ -135,9 +135,9 @@ class Executor:
         return machines.start(self.procedures, self.cluster, self.rules, self.clock, case, node, in_doubt=in_doubt)
 
     def _replace(self, state: State, case: Case, node: Node | None, cluster: str) -> Outcome:
-        gone = machines.another(node, case)
-        if gone:
-            return Outcome(gone, done=False)
+        # A dead machine may be out of the cluster before its ticket is filed; nothing runs on it then.
+        if node is not None and (other := machines.another(node, case)):
+            return Outcome(other, done=False)
         training = machines.training_on(self.cluster, self.rules, case)
         return people.replacement(self.tickets, self.rules, state, case, cluster, training)
 

@@ -57,7 +57,7 @@ def ended(commands: Commands, wanted: Order) -> RunStatus:
         found = status(commands, wanted)
         return found if found is not None and found.outcome in OVER else None
 
-    found = eventually(over)
+    found = eventually(over, within=30)
     assert isinstance(found, RunStatus)
     return found
 
@@ -119,11 +119,20 @@ def test_a_line_without_an_end_is_cut_and_bytes_are_no_error(commands: Commands)
 
 def test_when_its_time_is_up_it_is_asked_and_then_ended(commands: Commands) -> None:
     text = "import signal, time; signal.signal(signal.SIGTERM, lambda *a: print('no', flush=True))"
-    wanted = python(text + "\nprint('up', flush=True)\nwhile True: time.sleep(1)", run=until(seconds=2))
-
+    wanted = python(text + "\nprint('up', flush=True)\nwhile True: time.sleep(1)")
     commands.start(wanted)
+    child = commands._children[RUN.name]
+    eventually(lambda: b"up" in child.output, within=30)
+
+    child.until = 0.0
 
     assert ended(commands, wanted) == RunStatus(RunOutcome.LATE, AT, "Its time was up.\nup\nno")
+
+
+def test_its_time_ends_with_the_run_s(commands: Commands) -> None:
+    wanted = order("sleep", "60", run=until(seconds=0.2))
+    commands.start(wanted)
+    assert ended(commands, wanted).outcome is RunOutcome.LATE
 
 
 def test_what_it_leaves_behind_is_ended_too_and_holds_nothing_up(commands: Commands, tmp_path: Path) -> None:
@@ -137,7 +146,7 @@ def test_what_it_leaves_behind_is_ended_too_and_holds_nothing_up(commands: Comma
 
     assert ended(commands, wanted).outcome is RunOutcome.SUCCEEDED
     assert time.monotonic() - begun < 20
-    eventually(lambda: _gone(int(pid.read_text())))
+    eventually(lambda: _gone(int(pid.read_text())), within=30)
 
 
 def _gone(pid: int) -> bool:

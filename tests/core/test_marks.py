@@ -268,7 +268,7 @@ def by_us(server: Server, known: Node, what: str, cordon: bool) -> Node:
 
 
 @given(steps=st.lists(st.one_of(others, ours), max_size=14))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_no_interleaving_with_another_writer_loses_a_foreign_taint_by_our_hand(
     steps: list[tuple[str, object]],
 ) -> None:

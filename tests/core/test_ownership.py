@@ -451,7 +451,7 @@ events = st.one_of(
 
 
 @given(steps=st.lists(events, max_size=25))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_in_any_order_a_person_wins_and_a_program_never_does(steps: list[tuple[str, str]]) -> None:
     law = rules(policy(response={"ticket": "none"}), automata=["gpu-operator"], maintenance={"labels": {"work": "*"}})
     state, nodes = out_and_untold()

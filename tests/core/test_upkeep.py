@@ -34,7 +34,7 @@ from tests.core.world import (
 
 
 def recreated(name: str, **machine: str) -> Node:
-    return node(name, machine=replace(node(name).machine, node_uid="another", **machine))
+    return node(name, machine=replace(node(name).machine, node_uid="another", **machine))  # type: ignore[arg-type]
 
 
 QUIET = policy(response={"ticket": "none"})

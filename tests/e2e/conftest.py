@@ -10,6 +10,7 @@ import pytest
 
 from quarantine.sandbox.prometheus import PrometheusServer
 from tests.e2e.worlds import World, world
+from tests.scenarios.play import HEAD_ONLY
 
 _numbers = count()
 
@@ -17,6 +18,13 @@ _numbers = count()
 @pytest.fixture(scope="session")
 def live_prometheus() -> Iterator[PrometheusServer]:
     with PrometheusServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def remembering() -> Iterator[PrometheusServer]:
+    """For situations in simulated time: each has years of its own, which all stay in the head."""
+    with PrometheusServer(flags=HEAD_ONLY) as server:
         yield server
 
 

@@ -136,7 +136,7 @@ def test_a_batch_that_was_held_up_for_long_is_not_asked_to_leave_at_another_mome
     leave(here, "a")
     here.mode = Mode.OBSERVE
     here.act()
-    here.later(minutes=20)
+    here.later(hours=1)
     here.mode = Mode.ENFORCE
     assert any("the moment" in said and "has passed" in said for said in here.act().done)
     assert here.kube.evicted == []
@@ -300,3 +300,18 @@ def test_no_other_machine_is_asked_for_while_training_runs(here: Lab) -> None:
     here.later(minutes=1)
     here.act()
     assert here.tickets.find(f"{here.case.id}-replace") is not None
+
+
+def test_a_machine_that_has_left_already_is_asked_for_all_the_same(here: Lab) -> None:
+    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    del here.kube.held[NODE]
+    here.act()
+    assert here.tickets.find(f"{here.case.id}-replace") is not None
+
+
+def test_no_other_machine_is_asked_for_once_one_has_come(here: Lab) -> None:
+    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    here.kube.change(machine=replace(here.kube.held[NODE].machine, node_uid="another"))
+    here.act()
+    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert here.status(Effect.REPLACE) == "abandoned"

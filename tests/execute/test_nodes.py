@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from quarantine.core.case import Effect, Phase
-from quarantine.core.decision import Action
+from quarantine.core.decision import Action, Word, WordKind
+from quarantine.core.errors import ClusterUnavailable
 from quarantine.core.model import Machine, Taint
 from tests.execute.lab import NODE, Lab
 
@@ -84,6 +85,29 @@ def test_a_newcomer_is_marked_however_late_and_without_evidence(here: Lab) -> No
     here.later(minutes=30)
     here.act(bad_nodes=frozenset())
     assert [t.value for t in here.kube.held[name].taints] == [newcomer]
+
+
+def test_a_pause_lets_no_machine_slip_back_that_is_out(here: Lab) -> None:
+    word = Word("pause/all", WordKind.PAUSE, "all", "an engineer", "a quiet week", here.clock.at)
+    here.decide(Action.PAUSE, word=word)
+    here.kube.change(taints=(), tainted_by="driver-manager")
+    here.decide(Action.REMARK, effects=(Effect.MARK,))
+    here.act()
+    assert [t.value for t in here.kube.held[NODE].taints] == [here.case.id]
+
+
+def test_a_pause_takes_no_machine_out_that_was_decided_on_before(quiet: Lab) -> None:
+    quiet.kube.trouble = ClusterUnavailable("the API server is away")
+    quiet.quarantine()
+    quiet.kube.trouble = None
+    word = Word("pause/all", WordKind.PAUSE, "all", "an engineer", "a quiet week", quiet.clock.at)
+    quiet.decide(Action.PAUSE, word=word)
+    quiet.later(minutes=1)
+    quiet.act()
+    assert quiet.kube.held[NODE].taints == ()
+    quiet.decide(Action.RESUME, unword=word.key)
+    quiet.act()
+    assert quiet.kube.held[NODE].taints != ()
 
 
 def test_what_takes_the_place_of_a_machine_is_marked_however_late(here: Lab) -> None:

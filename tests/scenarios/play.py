@@ -65,10 +65,10 @@ def play(file: Path, prometheus: str, start: datetime) -> Played:
     write(prometheus, shown(scenario, start))
     with (
         tempfile.TemporaryDirectory(prefix="scenario-") as folder,
-        Proxy(prometheus, when_needed=scenario) as url,
-        stage(scenario, Path(folder), url.url, start) as made,
+        Proxy(prometheus, needed=any(event.prometheus for event in scenario.events)) as proxy,
+        stage(scenario, Path(folder), proxy.url, start) as made,
     ):
-        _cycles(made, played, url)
+        _cycles(made, played, proxy)
         _compare(made, played)
         if played.problems:
             played.told = [
@@ -110,7 +110,9 @@ def _cycles(made: Stage, played: Played, proxy: Proxy) -> None:
         if out is None or out > fault.out_by:
             late = "never" if out is None else f"only at {format_duration(out)}"
             played.missed.append(fault.machine)
-            played.problems.append(f"{fault.machine} was out {late}, and {fault.what} by {format_duration(fault.out_by)}")
+            played.problems.append(
+                f"{fault.machine} was out {late}, and {fault.what} by {format_duration(fault.out_by)}"
+            )
         elif fault.machine not in played.delays and out >= fault.begins:
             played.delays[fault.machine] = out - guilty[fault.machine]
 

@@ -9,16 +9,14 @@ from typing import Self
 
 import requests
 
-from tests.scenarios.format import Scenario
-
 
 class Proxy:
-    """Passes everything on; `mood` says what becomes of the answers. Where no scenario needs it, it is not there."""
+    """Passes everything on; `mood` says what becomes of the answers. Where it is not needed, it is not there."""
 
-    def __init__(self, prometheus: str, *, when_needed: Scenario) -> None:
+    def __init__(self, prometheus: str, *, needed: bool) -> None:
         self._prometheus = prometheus
         self._server: ThreadingHTTPServer | None = None
-        self._needed = any(event.prometheus is not None for event in when_needed.events)
+        self._needed = needed
         self.mood: str = "sound"
 
     @property

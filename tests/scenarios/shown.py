@@ -19,7 +19,7 @@ INTERVAL = timedelta(seconds=30)
 
 
 def shown(scenario: Scenario, start: datetime) -> Iterator[Series]:
-    """The series of a scenario that begins at `start`. Raises ValueError where it is about series that are not there."""
+    """The series of a scenario that begins at `start`. Raises ValueError where it is about none that there are."""
     yield from _changed(_background(scenario), scenario).at(start)
 
 
@@ -82,7 +82,9 @@ def cut(items: tuple[Item, ...], first: int, last: int | None) -> tuple[Item, ..
         until = end if last is None else last if end is None else min(end, last)
         if until is None or begin < until:
             skipped = begin - at
-            value = item.first + item.step * skipped if item.first is not None and item.first is not STALE else item.first
+            value = (
+                item.first + item.step * skipped if item.first is not None and item.first is not STALE else item.first
+            )
             found.append(replace(item, first=value, count=None if until is None else until - begin))
         at = at if end is None else end
         if end is None or (last is not None and end >= last):

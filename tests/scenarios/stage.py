@@ -1,4 +1,4 @@
-"""The cluster of a scenario: the emulator with its own clock, the policies as the scenario has them, and the controller."""
+"""The cluster of a scenario: the emulator, the policies as the scenario has them, the controller, and their clock."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def gang_of(pod: Mapping[str, Any], rules: PodRules) -> GangSign | None:
     """The gang that a pod says it is of; None where it is of none. The fleet's own labels win."""
     meta = mapping(pod.get("metadata"))
     labels, namespace = mapping(meta.get("labels")), text_at(meta, "namespace")
-    signs = (*(_Sign(label.rpartition("/")[2], (label,)) for label in rules.gang_labels), *_SIGNS)
+    signs = (*(_Sign(label, (label,)) for label in rules.gang_labels), *_SIGNS)
     for sign in signs:
         values = tuple(text_at(labels, label) for label in sign.labels)
         if not all(values) or not _counts(sign, pod):

@@ -7,7 +7,7 @@ from typing import Any
 from quarantine.backtest.result import Outage, Result
 from quarantine.cli.backtest import words
 from quarantine.cli.backtest.words import Report
-from quarantine.cli.render import evidence
+from quarantine.cli.records import evidence
 
 
 def as_data(report: Report) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from quarantine.cli.backtest import words
 from quarantine.cli.backtest.data import as_data
 from quarantine.cli.backtest.markdown import markdown
 from quarantine.cli.backtest.words import Report
-from quarantine.cli.render import as_json, console
+from quarantine.cli.records import as_json
+from quarantine.cli.render import console
 
 if TYPE_CHECKING:
     from quarantine.cli.backtest.command import Style

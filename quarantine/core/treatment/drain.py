@@ -6,7 +6,7 @@ in this very cycle; whoever carries it out asks for them by the Eviction API, wh
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from quarantine.core.case import Case, Effect, Leaving, Phase, PodRef
@@ -44,7 +44,8 @@ def drains(draft: Draft, due: Mapping[str, Owed]) -> None:
             work.begin(site)
     for site in sites.values():
         told.waiting(site)
-        told.troubles(site)
+        if site.draining:
+            told.troubles(site)
     told.lift_others()
 
 
@@ -99,6 +100,11 @@ class _Work:
         self._draft = draft
         self._due = due
         self._sites = sites
+        self._of: dict[str, list[Site]] = {}  # by gang: where its pods are
+        for site in sites.values():
+            for key in {pod.gang for pod in site.pods if pod.gang}:
+                self._of.setdefault(key, []).append(site)
+        self._counted: tuple[int, dict[tuple[str, str], int]] = (-1, {})
 
     def go_on(self, site: Site) -> None:
         """The next pods of a machine that is being emptied; a gang whose moment has come now leaves everywhere."""
@@ -111,30 +117,44 @@ class _Work:
 
     def begin(self, site: Site) -> None:
         """A machine for all of whose jobs the moment has come, with all other machines of its gangs."""
-        if site.draining or any(site.waits_for(job) is not None for job in site.jobs):
+        if site.draining or not self._may([site]) or any(site.waits_for(job) is not None for job in site.jobs):
             return
         keys = sorted(_gangs(site, site.jobs))
         if not self._awaited(site, keys) and self._may(members := self._members(site, keys)):
             self._together(site, members, keys)
 
     def _awaited(self, site: Site, keys: Iterable[str]) -> bool:
-        return any(awaited(self._draft, self._due, self._sites, site.gangs[key]) for key in keys)
+        nodes = {key: site.gangs[key].nodes.union(s.case.node for s in self._of[key]) for key in keys}
+        return any(awaited(self._draft, self._due, self._sites, of) for of in nodes.values())
 
-    def _members(self, first: Site, keys: Sequence[str]) -> list[Site]:
-        others = [s for s in self._sites.values() if s is not first and any(s.has(key) for key in keys)]
-        return [first, *others]
+    def _members(self, first: Site, keys: Iterable[str]) -> list[Site]:
+        others = {s.case_id: s for key in keys for s in self._of[key] if s is not first and s.has(key)}
+        return [first, *(s for s in self._sites.values() if s.case_id in others)]
 
     def _may(self, members: Sequence[Site]) -> bool:
         """Whether the pace of every pool allows it: together they take one place, and some eviction must be left."""
         beginning = {site.case.pool for site in members if not site.draining}
         held = {site.case.pool for site in members if site.draining and has_place(self._draft, site)}
-        if any(places_left(self._draft, self._due, self._sites, pool) < 1 for pool in beginning - held):
+        if any(self._places(pool) < 1 for pool in beginning - held):
             return False
         asking = {site.case.pool for site in members if site.leavers().fresh}
         return all(self._left(pool) > 0 for pool in asking)
 
     def _left(self, pool: str) -> int:
-        return evictions_left(self._draft.state, self._draft.rules, pool, self._draft.now)
+        draft = self._draft
+        return self._once("left", pool, lambda: evictions_left(draft.state, draft.rules, pool, draft.now))
+
+    def _places(self, pool: str) -> int:
+        return self._once("places", pool, lambda: places_left(self._draft, self._due, self._sites, pool))
+
+    def _once(self, what: str, pool: str, count: Callable[[], int]) -> int:
+        """Counted anew only after something was decided: in most cycles hundreds of machines only wait."""
+        if self._counted[0] != len(self._draft.decisions):
+            self._counted = (len(self._draft.decisions), {})
+        known = self._counted[1]
+        if (what, pool) not in known:
+            known[what, pool] = count()
+        return known[what, pool]
 
     def _together(self, first: Site, members: Iterable[Site], keys: Sequence[str]) -> None:
         for site in members:
@@ -173,7 +193,7 @@ class _Work:
         case, seen, left = site.case, site.leavers(), self._left(site.case.pool)
         whole = {job.gang.key for job in site.jobs if job.gang is not None and not job.alone}
         falls = whole & {*keys, *interrupted(case)}
-        falling = [pod for pod in seen.fresh if pod.gang in falls and (keys or left)]
+        falling = [pod for pod in seen.fresh if pod.gang in falls]
         if case.is_pending(Effect.EVICT):
             return (seen.asked, falling) if keys and falling else ((), ())
         return [pod for pod in seen.fresh if pod.gang not in whole and pod.ref not in waiting][:left], falling

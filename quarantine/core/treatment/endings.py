@@ -10,12 +10,13 @@ _TELLING = (Effect.TICKET, Effect.REPLACE)
 def ending_effects(case: Case) -> tuple[Effect, ...]:
     """What is to be taken away when this case, as it stands before its end, is over; nothing where nothing is there.
 
-    The ticket is closed where there is one. One that was still to be filed is given up with the case.
+    Tickets are closed, also one whose filing has no outcome yet: it may be there without its answer having reached us.
     """
     if not case.marked:
         return ()
-    filed = any(state.status is EffectStatus.DONE for effect in _TELLING if (state := case.effects.get(effect)))
-    return (Effect.UNMARK, Effect.CONDITION, *((Effect.CLOSE,) if filed else ()))
+    states = [case.effects.get(effect) for effect in _TELLING]
+    told = any(state is not None and state.status is not EffectStatus.ABANDONED for state in states)
+    return (Effect.UNMARK, Effect.CONDITION, *((Effect.CLOSE,) if told else ()))
 
 
 def shown(case: Case) -> tuple[Effect, ...]:

@@ -13,20 +13,15 @@ from quarantine.core.treatment.leavers import batches, gangs_in
 from quarantine.core.treatment.owed import Owed
 from quarantine.core.treatment.sites import Site, examined, wanted
 from quarantine.core.upkeep import MARK_LATE
-from quarantine.core.workload import Gang
 
 
-def machines_of(gang: Gang, sites: Iterable[Site]) -> frozenset[str]:
-    """The nodes on which a gang is known to have pods."""
-    return gang.nodes | {site.case.node for site in sites if any(pod.gang == gang.key for pod in site.pods)}
+def awaited(draft: Draft, due: Mapping[str, Owed], sites: Mapping[str, Site], nodes: Iterable[str]) -> bool:
+    """Whether another of a gang's machines is about to be one of those that are emptied: it falls once and not twice.
 
-
-def awaited(draft: Draft, due: Mapping[str, Owed], sites: Mapping[str, Site], gang: Gang) -> bool:
-    """Whether another of its machines is about to be one of those that are emptied: then it falls once and not twice.
-
-    Each wait ends by itself: a finding settles, a mark is written or is late, evidence has its time limit.
+    `nodes`: where the gang has pods. Each wait ends by itself: a finding settles, a mark is written or late, evidence
+    has its time limit.
     """
-    cases = (draft.open_case(node) for node in sorted(machines_of(gang, sites.values())))
+    cases = (draft.open_case(node) for node in nodes)
     return any(_comes(draft, due, sites, case) for case in cases if case is not None)
 
 

@@ -48,11 +48,6 @@ def identify(draft: Draft) -> None:
         node = draft.nodes.get(case.node)
         if node is not None and _carries_mark(case):
             _identify(draft, case, node, gone)
-    for key in [key for key in draft.state.holds if key.startswith((SAME, place.PLACE))]:
-        over = draft.state.cases.get(key.partition("/")[2])
-        # Not in the cycle in which it ends: planned again, that must yield nothing new.
-        if over is None or (not over.open and over.phase_since < draft.now):
-            draft.lift(key, "the case is over")
 
 
 def exchanged(draft: Draft, case: Case, node: Node) -> None:

@@ -114,7 +114,7 @@ def test_known_gangs_the_widest_first(labels: dict[str, str], key: str) -> None:
 def test_the_fleet_s_own_labels_win() -> None:
     rules = PodRules(gang_labels=("other.example/none", "team.example/run"))
     pod = kept(rules, labels=JOBSET | {"team.example/run": "r7"}, namespace="ml")
-    assert pod.gang == "run ml/r7"
+    assert pod.gang == "team.example/run ml/r7"
 
 
 def test_an_old_job_label_counts_only_on_a_job_s_pod() -> None:

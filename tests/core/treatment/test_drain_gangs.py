@@ -226,3 +226,25 @@ def test_cases_know_nothing_of_a_gang_in_an_earlier_stay() -> None:
     world.at = later + MINUTE
     world.pods += [rank("llama-node-3-0", "node-3", uid="new")]
     assert asked(world.plan()) == [["llama-node-3-0"]]
+
+
+def test_half_of_a_gang_is_not_left_waiting_for_a_moment() -> None:
+    """A machine that was drawn in keeps a pod of a gang that fell: what is left of it does nothing, and is asked."""
+    world = training("node-3", "node-4", drain={"node-4": Drain(when=Moment.ON_RESTART)})
+    world.doomed = {"llama-node-4-1"}
+    world.minutes(5)
+    assert world.on("node-4") == ["llama-node-4-1"]
+    world.doomed = set()
+    made = world.minutes(60)
+    assert asked(made) == [["llama-node-4-1"]]
+    assert world.phase("node-4") is Phase.DRAINED
+
+
+def test_a_gang_that_was_named_and_never_asked_is_asked_again_as_a_whole() -> None:
+    """A pause, say, came between the decision and the evictions, and lasted until the batch was given up."""
+    world = training(*OUT, ranks=4, law=paced(evictions=1))
+    world.plan()
+    world.at += timedelta(hours=2)
+    for name in OUT:
+        world.settle(world.case(name), done=True)
+    assert [len(batch) for batch in asked(world.plan())] == [4, 4, 4]

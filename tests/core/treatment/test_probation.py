@@ -213,6 +213,8 @@ def test_no_burn_in_is_begun_beside_training() -> None:
     life.hot, life.cool = False, True
     life.cycles(3)
     assert (life.phase, begun(life.trail)) == (Phase.PROBATION, [])
+    life.wait(2 * HOUR)
+    assert life.phase is Phase.PROBATION, "without its burn-in it has not proven itself"
     life.pods = ()
     life.cycle()
     assert begun(life.trail) == ["burn-in-1"]

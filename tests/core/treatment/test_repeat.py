@@ -128,6 +128,11 @@ def test_what_was_no_quarantine_is_not_counted(second: Case) -> None:
     assert not too_often(remembered(TODAY, case(3), second), TODAY, RULE, NOW)
 
 
+def test_a_mark_that_was_to_be_put_back_when_the_case_ended_was_one() -> None:
+    followed = case(9, effects={Effect.MARK: NEVER}, cordoned_by_us=True)
+    assert too_often(remembered(TODAY, case(3), followed), TODAY, RULE, NOW)
+
+
 def test_what_a_person_had_taken_out_counts() -> None:
     asked = replace(case(9), findings=(), by_person=True)
     assert too_often(remembered(TODAY, case(3), asked), TODAY, RULE, NOW)
