@@ -77,6 +77,10 @@ NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
         "nodes or marks of most cases are gone at once",
         "Is this the right cluster and prefix? No case is ended meanwhile.",
     ),
+    HeldBy.GATE: (
+        "most of a pool is new at once, so its gate stands open",
+        "If the cluster was made again, nothing is to be done. If the machines are new, have them proven by hand.",
+    ),
     HeldBy.FOREIGN_MARK: (
         "a node carries our taint for a case that does not explain it",
         "Remove the taint by hand once you know where it comes from.",

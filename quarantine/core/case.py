@@ -81,6 +81,7 @@ class HeldBy(StrEnum):
     READY = "ready"  # proven, and the policy leaves the release to a person
     SPENT = "spent"  # every remedy of the policy was tried
     BROKEN_ANNOTATION = "broken-annotation"  # an annotation of a node under our prefix cannot be read
+    GATE = "gate"  # most of a pool is new at once: is it the cluster that is?
     TRICKLE = "trickle"  # what was held before goes out a few at a time
     SAME_MACHINE = "same-machine"  # what came in exchange is what was sent away, or has a part of it that was bad
     SAME_PLACE = "same-place"  # another machine fails as the one before it did there: the place is the suspect

@@ -28,7 +28,7 @@ class Spell:
             return self.good
         if self.case.open and not self.case.marked:
             return None
-        return max(self.began, self.case.phase_since)
+        return max(self.began, self.case.taken_out_at if self.case.open else self.case.phase_since)
 
 
 History = Mapping[str, tuple[Spell, ...]]  # by node name

@@ -115,7 +115,8 @@ class Node:
     addresses: tuple[str, ...] = ()
     gpus: int | None = None  # whole ones, by the node's own word (`core.capacity`); None: it cannot be told
     created_at: datetime | None = None  # of the Node object
-    # Who wrote the taint list last, of managedFields; empty: nobody owns one. A removed list leaves no owner.
+    # Who wrote the taint list last, of managedFields; empty: nobody owns one. A removed list leaves no owner. While our
+    # taint is away it is who took it away, where this process saw that, and not who wrote the list since.
     tainted_by: str = ""
     suspect: str = ""  # the status of our node condition: True, False, Unknown; empty: it has none
 

@@ -35,19 +35,26 @@ def cases(draft: Draft) -> None:
     if restored.stands(draft):
         return
     lost: list[Case] = []
+    strangers: list[tuple[Case, Node]] = []
     vanished: list[tuple[Case, Node, Remover]] = []
     for case in draft.open_cases():
         node = draft.nodes.get(case.node)
         if node is None:
             lost.append(case)
         elif not machine_matches(node, case.machine):
-            _made_again(draft, case, node)
+            if same_hardware(node, case.machine):
+                _follow(draft, case, node)
+            else:
+                strangers.append((case, node))
         elif case.node not in draft.maintained:  # planned work takes marks away: they are looked into afterwards
             if mark_vanished(node, case, draft.rules.prefix):
                 vanished.append((case, node, remover(node, case, draft.rules.fleet.automata)))
             else:
                 putback.watch_cordon(draft, case, node)
-    if not _too_many(draft, len(lost) + sum(1 for entry in vanished if not _explained(draft, *entry))):
+    unexplained = sum(1 for entry in vanished if not _explained(draft, *entry))
+    if not _too_many(draft, len(lost) + len(strangers) + unexplained):
+        for case, node in strangers:
+            _made_again(draft, case, node)
         for case, node, by in vanished:
             _unmarked(draft, case, node, by)
         _left(draft, lost)
@@ -70,13 +77,11 @@ def _left(draft: Draft, lost: list[Case]) -> None:
 
 
 def _made_again(draft: Draft, case: Case, node: Node) -> None:
-    """Another Node object under the name: of the same machine, of one that the provider was asked for, or of neither.
+    """Another machine's Node object under the name: one that the provider was asked for, or none.
 
     A ledger that says nothing of the hardware knows no machine again.
     """
-    if same_hardware(node, case.machine):
-        _follow(draft, case, node)
-    elif case.told_provider:
+    if case.told_provider:
         swap.exchanged(draft, case, node)
     else:
         _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} is another machine under the same name now")
@@ -88,7 +93,9 @@ def _explained(draft: Draft, case: Case, node: Node, by: Remover) -> bool:
 
 
 def _too_many(draft: Draft, count: int) -> bool:
-    """Another cluster's nodes, an empty list or another prefix look as if everything had been put back or had left."""
+    """Another cluster's nodes, an empty list or another prefix look as if everything had been put back or had left, or
+    as if other machines had come under the same names.
+    """
     total = len(draft.open_cases())
     blind = total > 0 and not draft.nodes
     if not blind and (count < MANY or 2 * count <= total):

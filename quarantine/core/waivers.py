@@ -55,7 +55,7 @@ def standing(draft: Draft, node: Node) -> list[Dismissal]:
 def despite(draft: Draft, offence: Offence) -> str:
     """What is added to the reason where a finding breaks a waiver; empty where none stands."""
     word = waiver_of(draft, offence.node)
-    if word is None or offence.policy.spec.severity is not Severity.FATAL:
+    if word is None or left_alone(draft, offence) is not None:
         return ""
     return f"; despite the waiver by {word.by} until {signs.in_utc(word.until)}, since this is new and fatal"
 

@@ -9,7 +9,7 @@ import pytest
 
 from quarantine.core.case import Effect, EffectStatus
 from quarantine.core.decision import RequestKind, State
-from quarantine.core.model import Mode, Node, PolicyAnswers, Samples, Taint
+from quarantine.core.model import Machine, Mode, Node, PolicyAnswers, Samples, Taint
 from quarantine.core.planner import plan
 from tests.core.world import (
     DOWNED,
@@ -71,7 +71,7 @@ def test_a_node_that_is_back_in_time_keeps_its_case() -> None:
     assert state.holds == {}
 
 
-@pytest.mark.parametrize("seen", ["none", "others", "prefix"])
+@pytest.mark.parametrize("seen", ["none", "others", "prefix", "strangers"])
 def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
     state, nodes = quarantined("node-1", "node-2", "node-3", "node-4")
     law = rules()
@@ -79,6 +79,8 @@ def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
         known: dict[str, Node] = {}
     elif seen == "others":
         known = {f"other-{n}": node(f"other-{n}") for n in range(20)}
+    elif seen == "strangers":  # another cluster has machines under the same names
+        known = {name: replace(n, machine=Machine(f"u-{name}", f"b://{name}", f"s-{name}")) for name, n in nodes.items()}
     else:
         known, law = nodes, replace(law, prefix="another.prefix")
     look = snapshot(known, state=state, given={"gpu-hot": answers(known)}, now=NOW + MINUTE)

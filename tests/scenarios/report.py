@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from statistics import median
 
 from quarantine.core.units import format_duration
 from tests.scenarios.play import Played
@@ -14,10 +13,11 @@ PAGE = """\
 
 *Made by `scripts/scenarios --write`; do not edit it by hand.*
 
-Situations from the field, each with the right outcome: `tests/scenarios/*.yaml`. Every one is played in accelerated time
-on a real Prometheus, whose history is written before, with the real controller: it observes, plans, records and acts on the
-emulated Kubernetes API, cycle by cycle, once a minute. The policies are the shipped ones, and enforce. `fault`: a machine
-must be out by a given time. `trap`: it looks like a fault and is none. `life`: what becomes of a machine that is out.
+Situations from the field, each with the right outcome: `tests/scenarios/*.yaml`. Every one is played in accelerated
+time on a real Prometheus, whose history is written before, with the real controller: it observes, plans, records and
+acts on the emulated Kubernetes API, cycle by cycle, once a minute. The policies are the shipped ones, and enforce.
+`fault`: a machine must be out by a given time. `trap`: it looks like a fault and is none. `life`: what becomes of a
+machine that is out.
 
 {totals}
 
@@ -41,8 +41,8 @@ def totals(played: Sequence[Played]) -> str:
     found = sum(len(p.delays) for p in played)
     return (
         f"{len(played)} scenarios with {machines} machines: {found} of {found + missed} faulty ones were taken out in "
-        f"time, {missed} were missed, and {healthy} healthy ones were taken out; {bad} scenarios came out otherwise than "
-        "they should."
+        f"time, {missed} were missed, and {healthy} healthy ones were taken out; {bad} scenarios came out otherwise "
+        "than they should."
     )
 
 
@@ -56,7 +56,7 @@ def spread(found: Sequence[timedelta]) -> str:
     if not found:
         return "none was taken out"
     ninth = found[min(len(found) - 1, -(-9 * len(found) // 10) - 1)]
-    named = {"min": found[0], "median": median(found), "p90": ninth, "max": found[-1]}
+    named = {"min": found[0], "median": found[len(found) // 2], "p90": ninth, "max": found[-1]}
     return ", ".join(f"{name} {_short(value)}" for name, value in named.items())
 
 

@@ -19,6 +19,7 @@ from quarantine.controller import Controller
 from quarantine.core.case import Case
 from quarantine.core.decision import Decision, Request
 from quarantine.core.marks import taint_key
+from quarantine.ledger.absent import AbsentLedger
 from quarantine.policytest.format import PREFIX, Machine
 from quarantine.policytest.selectors import address
 from quarantine.ports import Ledger
@@ -32,6 +33,7 @@ RACK = "example.com/rack"
 CHECKPOINT = "example.com/last-checkpoint"
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 SOUND = Machine()
+LONG_AGO = timedelta(days=30)
 
 
 @dataclass
@@ -176,8 +178,15 @@ class Stage:
             self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for gang in self.scenario.gangs:
             for node in gang.nodes:
-                self.api.create(_pod(gang, node, self.time.at))
+                self.run(_pod(gang, node, self.time.at))
         self.count()
+
+    def run(self, pod: Mapping[str, Any]) -> None:
+        """Create a pod whose kubelet says what its status says."""
+        self.api.create(pod)
+        meta = pod["metadata"]
+        status = {"status": pod["status"]}
+        self.api.patch_merge("Pod", meta["name"], status, meta["namespace"], manager="kubelet", subresource="status")
 
     def _join(self, name: str, hardware: str) -> None:
         number = int(name.removeprefix(PREFIX))
@@ -220,7 +229,7 @@ class Stage:
 @contextmanager
 def stage(scenario: Scenario, folder: Path, prometheus: str, start: datetime) -> Iterator[Stage]:
     """A cluster of its own, whose time stands at `start`, and the controller as `quarantine run` builds it."""
-    time = Time(start)
+    time = Time(start - LONG_AGO)  # the machines are not new when it begins
     with ExitStack() as stack:
         api = KubeApi(clock=time.now)
         kube = stack.enter_context(serve(api))
@@ -239,9 +248,10 @@ def stage(scenario: Scenario, folder: Path, prometheus: str, start: datetime) ->
         environ = {"QUARANTINE_DATABASE_URL": f"sqlite:///{folder / 'ledger.db'}"}
         stack.enter_context(patch.object(app, "CLOCK", time))
         parts = stack.enter_context(app.parts(load(folder / "quarantine.yaml", {}, environ), watch=False, acts=True))
-        assert not isinstance(parts.ledger, app.AbsentLedger)
+        assert not isinstance(parts.ledger, AbsentLedger)
         made = Stage(scenario, folder, start, time, api, app.controller(parts), parts.ledger)
         made.populate()
+        time.at = start
         yield made
 
 

@@ -62,6 +62,7 @@ def pod_record(raw: object, rules: PodRules, now: datetime) -> SeenPod | None:
         terminating=terminating,
         started_at=max((at for at in started if at), default=moment(status.get("startTime"))),
         checkpoint_at=_checkpoint(mapping(meta.get("annotations")).get(rules.checkpoint), now),
+        created_at=moment(meta.get("creationTimestamp")),
         tolerates=any(_tolerates(t, taint_key(rules.prefix)) for t in entries(spec.get("tolerations"))),
     )
     return SeenPod(pod, sign)
@@ -86,7 +87,7 @@ def _stays(pod: Mapping[str, Any], meta: Mapping[str, Any], status: Mapping[str,
         text_at(status, "phase") in _ENDED
         or (owner.get("kind") == "DaemonSet" and text_at(owner, "apiVersion").startswith("apps/"))
         or _MIRROR in mapping(meta.get("annotations"))
-        or run_label(rules.prefix) in mapping(meta.get("labels"))
+        or (of_job(pod) and mapping(meta.get("labels")).get(run_label(rules.prefix)) == owner.get("name"))
     )
 
 

@@ -1,7 +1,8 @@
 """The join gate: a machine that is new in its pool is marked until a burn-in has succeeded.
 
 New is a Node object that nobody has looked at yet, of whatever machine: one that comes back from repair proves itself
-as well as one that was never seen.
+as well as one that was never seen. Where most of a pool is new at once, it is the cluster that was made again, and its
+machines work: then nothing is marked, and people are told.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from quarantine.core.budget import pool_of
-from quarantine.core.case import Case, Phase
+from quarantine.core.case import Case, HeldBy, Phase
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
 from quarantine.core.fleet import Pool
@@ -20,20 +21,52 @@ from quarantine.core.triage import MARKING
 from quarantine.core.waivers import waiver_of
 
 
+GATE = "gate/"  # of hold keys: a pool whose gate stands open
+MANY = 3  # so many at once, if they are most of the pool
+
+
 def newcomers(draft: Draft) -> None:
     """Open a case in probation for every node that is new in a pool with a gate."""
     if draft.mode is Mode.OBSERVE or not any(pool.gate for pool in draft.rules.fleet.pools):
         return
     known = {uid for case in draft.state.cases.values() for uid in _uids(case)}
+    sizes: dict[str, int] = {}
+    new: dict[str, tuple[Pool, list[Node]]] = {}
     for node in draft.nodes.values():
         pool = pool_of(node, draft.rules)
-        if pool is not None and pool.gate is not None and _is_new(draft, node, pool.gate.younger, known):
-            _admit(draft, node, pool)
+        if pool is None or pool.gate is None:
+            continue
+        sizes[pool.name] = sizes.get(pool.name, 0) + 1
+        found = new.setdefault(pool.name, (pool, []))[1]
+        if _is_new(draft, node, pool.gate.younger, known):
+            found.append(node)
+    for name, (pool, found) in new.items():
+        if _let_in(draft, pool, len(found), sizes[name]):
+            for node in found:
+                _admit(draft, node, pool)
+
+
+def _let_in(draft: Draft, pool: Pool, new: int, size: int) -> bool:
+    """Whether so many may be marked: those that are at the gate already count with them."""
+    key = f"{GATE}{pool.name}"
+    at_the_gate = sum(1 for case in draft.open_cases() if case.gate and case.pool == pool.name)
+    many = new + at_the_gate
+    if new == 0 or many < MANY or 2 * many <= max(size, pool.size or 0):
+        draft.lift(key, f"most of pool {pool.name} is not new any more")
+        return True
+    reason = (
+        f"{many} of {size} machines of pool {pool.name} are new at once, so none of them is kept at the gate: was the "
+        "cluster made again? have them proven by hand if they are new indeed"
+    )
+    draft.hold(draft.decision(Kind.HELD, Action.PROVE, reason, held_by=HeldBy.GATE, hold_key=key, pool=pool.name))
+    return False
 
 
 def _is_new(draft: Draft, node: Node, younger: timedelta, known: set[str]) -> bool:
-    if node.created_at is None or draft.now - node.created_at >= younger or node.machine.node_uid in known:
+    if node.created_at is None or node.machine.node_uid in known:
         return False
+    if not timedelta(0) <= draft.now - node.created_at < younger:
+        return False  # it was here before the gate, or is of a later time than the one that is judged: a backtest's
     if draft.open_case(node.name) is not None or case_on(node, draft.rules.prefix) is not None:
         return False
     if draft.pause(pool=draft.pool_name(node)) is not None or node.name in draft.maintained:

@@ -39,7 +39,7 @@ def owed(draft: Draft) -> Mapping[str, Owed]:
     These are quarantined, being drained or drained. What would not take a machine out by itself asks for nothing: a
     policy that observes or only tells, too few findings, what may be a group's doing or was.
     """
-    if draft.mode is Mode.OBSERVE or any(hold.held_by is HeldBy.SIGHT for hold in draft.state.holds.values()):
+    if hands_off(draft):
         return {}
     halted = _halted(draft)
     open_cases = [case for case in draft.open_cases() if case.phase in _WORKED_ON and case.id not in halted]
@@ -49,9 +49,16 @@ def owed(draft: Draft) -> Mapping[str, Owed]:
     due = {}
     for case in cases:
         found = _unhindered(draft, claims[case.id], common)
-        if found or case.by_person:
+        # A drain that no policy asks for any more is not begun again, and ends once the machine is empty.
+        forsaken = case.phase is Phase.DRAINING and not claims[case.id]
+        if found or case.by_person or forsaken:
             due[case.id] = _together(draft, case, found)
     return due
+
+
+def hands_off(draft: Draft) -> bool:
+    """Whether nothing is begun or ended by itself: the installation observes, or what it sees is not believed."""
+    return draft.mode is Mode.OBSERVE or any(hold.held_by is HeldBy.SIGHT for hold in draft.state.holds.values())
 
 
 def enforcing(case: Case, rules: Rules) -> list[LoadedPolicy]:

@@ -14,14 +14,14 @@ from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft, case_key
 from quarantine.core.judge import Judgement
 from quarantine.core.marks import machine_matches
-from quarantine.core.model import Failed, Mode, Verdict
+from quarantine.core.model import Failed, Verdict
 from quarantine.core.obstacles import Claim, common_causes_of, hindrance, takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.response import Release
 from quarantine.core.treatment import runs
 from quarantine.core.treatment.endings import ending_effects, shown
-from quarantine.core.treatment.owed import claim_of, release_of
+from quarantine.core.treatment.owed import claim_of, hands_off, release_of
 from quarantine.core.units import format_duration
 from quarantine.core.workload import Class
 
@@ -33,9 +33,11 @@ _UNPROVEN = (RunOutcome.FAILED, RunOutcome.LATE, RunOutcome.LOST)
 
 def releases(draft: Draft, judgements: Iterable[Judgement]) -> None:
     """End what has proven itself. Before new findings are acted on: its budget is there in the same plan."""
+    if hands_off(draft):
+        return
     seen_by = {judgement.policy.name: judgement.covered_by for judgement in judgements}
     for case in draft.open_cases():
-        if case.phase is not Phase.PROBATION or draft.mode is Mode.OBSERVE or not _proven(draft, case, seen_by):
+        if case.phase is not Phase.PROBATION or not _proven(draft, case, seen_by):
             continue
         why = _by_hand(draft, case)
         if why is None:
@@ -49,7 +51,7 @@ def releases(draft: Draft, judgements: Iterable[Judgement]) -> None:
 
 def turns(draft: Draft, fit: Sequence[Judgement]) -> None:
     """Send back what is bad again, begin probation on evidence, and begin burn-ins. After new findings have joined."""
-    if draft.mode is Mode.OBSERVE:
+    if hands_off(draft):
         return
     _send_back(draft, frozenset(judgement.policy.name for judgement in fit))
     for case in draft.open_cases():

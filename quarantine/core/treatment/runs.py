@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from quarantine.core import restored
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase, Purpose, Run, RunOutcome
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.draft import Draft
@@ -24,8 +25,11 @@ def outcomes(draft: Draft) -> None:
     """What became of the procedures that run, whoever asked for them and whether or not anything is owed any more.
 
     No answer of the runners says nothing. A remedy that succeeded brings its machine on probation; one that failed
-    leaves it drained, for the next rung; a burn-in that failed sends it back.
+    leaves it drained, for the next rung; a burn-in that failed sends it back. A ledger that is older than the cluster
+    does not know which procedures run.
     """
+    if restored.stands(draft):
+        return
     for case in draft.open_cases():
         if case.run is None:
             continue

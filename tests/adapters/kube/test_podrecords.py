@@ -57,6 +57,11 @@ def test_what_is_left_where_it_is(parts: dict[str, Any]) -> None:
     assert record(**parts) is None
 
 
+@pytest.mark.parametrize("owner", ["Job/other", "ReplicaSet/q-1-burn-in-1", ""])
+def test_a_label_alone_does_not_hide_a_pod(owner: str) -> None:
+    assert record(labels={"quarantine.gpu/run": "q-1-burn-in-1"}, owner=owner) is not None
+
+
 @pytest.mark.parametrize(
     "parts", [{"status": {"phase": "Pending"}}, {"status": {"phase": "Unknown"}}, {"deleted": True}]
 )

@@ -83,7 +83,8 @@ def test_a_group_that_only_an_annotation_names_is_found_in_its_namespace(
 
 
 def test_a_procedure_s_own_pod_neither_counts_nor_is_in_a_gang(emulator: KubeApi, cluster: KubeCluster) -> None:
-    create_pod(emulator, "burn-in", labels={"quarantine.gpu/run": "q-1-burn-in-1", "job-name": "q-1-burn-in-1"})
+    name = "q-1-burn-in-1"
+    create_pod(emulator, "burn-in", labels={"quarantine.gpu/run": name, "job-name": name}, owner=f"Job/{name}")
     assert cluster.workloads(["n1"], RULES) == Workloads({"n1": ()})
 
 

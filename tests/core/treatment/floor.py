@@ -162,6 +162,12 @@ def floor(*names: str, **fields: object) -> Floor:
     return Floor(replace(state, cases=cases), nodes, **fields)  # type: ignore[arg-type]
 
 
+def one(*pods: Pod, when: str = "now", **fields: object) -> Floor:
+    """node-3 out, with these pods on it and a drain of this moment."""
+    drain = {"node-3": Drain.model_validate({"when": when, **fields})}
+    return floor("node-3", pods=list(pods), drain=drain)
+
+
 def asked(decisions: Iterable[Decision]) -> list[list[str]]:
     """The names of the pods of each batch, in order."""
     return [[ref.name for ref in d.leaving.pods] for d in decisions if d.leaving is not None]

@@ -64,7 +64,6 @@ class Life:
         """The machine's latest."""
         return [case for case in self.state.cases.values() if case.node == self.node][-1]
 
-    @property
     def phase(self) -> Phase:
         """Of that case."""
         return self.case.phase

@@ -73,6 +73,28 @@ def test_once_it_is_released_it_is_not_looked_at_again() -> None:
     assert admitted(plan(snapshot(known, state=state, now=NOW + 11 * MINUTE), law())) == []
 
 
+def test_where_most_of_a_pool_is_new_at_once_its_machines_are_left_alone() -> None:
+    """A cluster that was made again, or restored: every Node object is young, and every machine works."""
+    made_again = {name: replace(n, created_at=YOUNG) for name, n in fleet().items()}
+    made = plan(snapshot(made_again), law())
+    (hold,) = made.decisions
+    assert (hold.held_by, hold.node) == (HeldBy.GATE, None)
+    assert hold.reason.startswith("20 of 20 machines of pool gpu are new at once")
+    state = after(State(), made)
+    assert plan(snapshot(made_again, state=state), law()).decisions == ()
+    later = plan(snapshot(made_again, state=state, now=NOW + HOUR), law())
+    assert admitted(later) == []
+    assert not after(state, later).holds
+
+
+def test_a_pool_that_grows_by_half_is_let_in_by_the_gate_and_one_that_doubles_is_not() -> None:
+    grown = {**fleet(), **{f"node-{n}": node(f"node-{n}", created_at=YOUNG) for n in range(20, 30)}}
+    assert len(admitted(plan(snapshot(grown), law()))) == 10
+    doubled = {**grown, **{f"node-{n}": node(f"node-{n}", created_at=YOUNG) for n in range(30, 41)}}
+    state = after(State(), plan(snapshot(grown), law()))
+    assert admitted(plan(snapshot(doubled, state=state), law())) == []
+
+
 def over(state: State, name: str, phase: Phase, at: Any) -> State:
     """The case of a node, ended."""
     case = state.open_case_of(name)
@@ -123,6 +145,7 @@ WAIVED = Dismissal("node-20", node("node-20").machine, (), NOW + HOUR, "needed",
     ("changes", "state", "why"),
     [
         ({"created_at": NOW - HOUR}, State(), "it was here before"),
+        ({"created_at": NOW + MINUTE}, State(), "it is not there yet: history is judged with the nodes of today"),
         ({"created_at": None}, State(), "it is not told since when it is here"),
         ({"labels": {}}, State(), "it is in no pool"),
         ({"labels": {"gpu": "yes", f"{PREFIX}/ignore": "true"}}, State(), "it is opted out"),

@@ -23,17 +23,17 @@ def test_a_report_goes_out_at_once_and_whatever_runs_there() -> None:
     life = Life(law(ladder=[REPORT, REPLACE]), pods=(rank("r-0", "node-3"),))
     assert steps(life.cycle()) == ["report"]
     assert steps(life.cycles(60)) == []
-    assert (life.phase, life.held) == (Phase.QUARANTINED, set())
+    assert (life.phase(), life.held) == (Phase.QUARANTINED, set())
 
 
 def test_a_replacement_is_asked_for_once_no_training_runs_there() -> None:
     life = Life(law(ladder=[REPLACE], notify=True), pods=(rank("r-0", "node-3"), pod("web", "node-3")))
     life.cycles(3)
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
     life.pods = (pod("web", "node-3"),)
     assert steps(made := life.cycle()) == ["replace"]
     assert made[0].effects == (Effect.PHASE, Effect.REPLACE)
-    assert life.phase is Phase.SWAP_REQUESTED
+    assert life.phase() is Phase.SWAP_REQUESTED
     life.hot = False
     assert life.cycles(120) == [], "it waits for the other machine, and quiet metrics close nothing"
 
@@ -44,25 +44,25 @@ def test_what_runs_there_must_be_known() -> None:
     assert life.held == set(), "nobody asked yet"
     life.pods_known = False
     life.cycles(3)
-    assert (life.held, life.phase) == ({HeldBy.UNKNOWN_PODS}, Phase.QUARANTINED)
+    assert (life.held, life.phase()) == ({HeldBy.UNKNOWN_PODS}, Phase.QUARANTINED)
     life.pods_known = True
     life.cycle()
-    assert (life.held, life.phase) == (set(), Phase.SWAP_REQUESTED)
+    assert (life.held, life.phase()) == (set(), Phase.SWAP_REQUESTED)
 
 
 def test_no_pod_is_on_a_machine_that_is_reset() -> None:
     life = Life(law(ladder=[RESET], drain="never"), pods=(pod("web", "node-3"),))
     life.cycles(5)
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
     life.pods = ()
     assert begun(life.cycle()) == ["reset-1"]
-    assert life.phase is Phase.REMEDY
+    assert life.phase() is Phase.REMEDY
 
 
 def test_a_drain_goes_before_a_remedy() -> None:
     life = Life(law(ladder=[REBOOT], drain="now"), pods=(pod("web", "node-3"),))
     assert steps(life.cycles(3)) == []
-    assert life.phase is Phase.DRAINING
+    assert life.phase() is Phase.DRAINING
     life.pods = ()
     assert steps(life.plan()) == ["reboot"], "what is empty is worked on in the same plan"
 
@@ -71,13 +71,13 @@ def test_pods_that_are_back_on_a_drained_machine_keep_it_from_being_rebooted() -
     late = {**REBOOT, "after": "1h"}
     life = Life(law(ladder=[late], drain="now"))
     life.cycles(3)
-    assert life.phase is Phase.DRAINED
+    assert life.phase() is Phase.DRAINED
     life.pods = (pod("back", "node-3"),)
     life.wait(HOUR)
-    assert (life.phase, life.held) == (Phase.DRAINED, {HeldBy.DRAIN})
+    assert (life.phase(), life.held) == (Phase.DRAINED, {HeldBy.DRAIN})
     life.pods = ()
     life.cycle()
-    assert (life.phase, life.held) == (Phase.REMEDY, set())
+    assert (life.phase(), life.held) == (Phase.REMEDY, set())
 
 
 def test_the_next_rung_follows_the_one_that_failed() -> None:
@@ -86,7 +86,7 @@ def test_the_next_rung_follows_the_one_that_failed() -> None:
     life.ended(RunOutcome.FAILED, "nvidia-smi: GPU is in use")
     assert steps(made := life.cycle()) == ["reboot"]
     assert "GPU is in use" in made[0].reason
-    assert life.phase is Phase.REMEDY
+    assert life.phase() is Phase.REMEDY
     life.running()
     assert life.wait(timedelta(minutes=20)) == []
     late = life.wait(timedelta(minutes=10))
@@ -100,10 +100,10 @@ def test_what_is_back_after_a_remedy_gets_the_next_rung_and_in_the_end_a_person(
     for expected in (["reboot"], []):
         life.ended()
         life.cycle()
-        assert life.phase is Phase.PROBATION
+        assert life.phase() is Phase.PROBATION
         made = life.cycles(10)
         assert steps(made) == expected, "found again: it was not the reset's doing that it looked quiet"
-    assert (life.phase, life.held) == (Phase.QUARANTINED, {HeldBy.SPENT})
+    assert (life.phase(), life.held) == (Phase.QUARANTINED, {HeldBy.SPENT})
     life.cycle(asked(RequestKind.RELEASE))
     assert life.held == set()
 
@@ -123,7 +123,7 @@ def test_a_machine_that_was_out_before_begins_after_what_was_tried_then() -> Non
     life.ended()
     life.cycle()
     life.wait(2 * HOUR)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
     life.hot = True
     life.wait(3 * DAY)
     assert steps(life.cycle()) == ["reboot"]
@@ -187,7 +187,7 @@ def test_a_procedure_that_is_no_more_is_told() -> None:
     life = Life(law(ladder=[RESET]))
     life.law = replace(life.law, procedures={})
     life.cycles(3)
-    assert (life.phase, life.held) == (Phase.QUARANTINED, {HeldBy.PROCEDURE})
+    assert (life.phase(), life.held) == (Phase.QUARANTINED, {HeldBy.PROCEDURE})
 
 
 def test_a_replacement_that_nobody_could_be_asked_for_is_told() -> None:
@@ -196,11 +196,11 @@ def test_a_replacement_that_nobody_could_be_asked_for_is_told() -> None:
     life.plan()
     life.gave_up(Effect.REPLACE)
     life.cycle()
-    assert (life.phase, life.held) == (Phase.SWAP_REQUESTED, {HeldBy.PROCEDURE})
+    assert (life.phase(), life.held) == (Phase.SWAP_REQUESTED, {HeldBy.PROCEDURE})
     assert life.case.told_provider, "people may have asked"
     life.hot = False
     life.cycle(asked(RequestKind.REPAIRED))
-    assert (life.phase, life.held) == (Phase.PROBATION, set())
+    assert (life.phase(), life.held) == (Phase.PROBATION, set())
 
 
 def test_a_persons_case_is_reported_and_nothing_else() -> None:

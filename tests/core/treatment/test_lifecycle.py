@@ -79,7 +79,7 @@ def test_a_phase_is_not_overdue_while_it_lasts_as_long_as_its_policy_says() -> N
     life.hot = False
     life.ended()
     life.cycle()
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
     life.wait(timedelta(days=5))
     assert life.held == set()
     life.seen = False
@@ -124,10 +124,10 @@ def gated() -> Life:
 def test_a_new_machine_proves_itself_by_its_burn_in_alone() -> None:
     life = gated()
     life.cycles(2)
-    assert (life.phase, begun(life.trail)) == (Phase.PROBATION, ["burn-in-1"])
+    assert (life.phase(), begun(life.trail)) == (Phase.PROBATION, ["burn-in-1"])
     life.ended()
     life.cycles(2)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
     assert life.cycles(90) == [], "nor is it new again"
 
 
@@ -136,12 +136,12 @@ def test_a_new_machine_that_fails_its_burn_in_stays_out_and_people_are_told() ->
     life.cycles(2)
     life.ended(RunOutcome.FAILED)
     life.cycle()
-    assert (life.phase, life.held) == (Phase.QUARANTINED, {HeldBy.PROCEDURE})
+    assert (life.phase(), life.held) == (Phase.QUARANTINED, {HeldBy.PROCEDURE})
     assert life.cycles(60) == []
     life.cycle(asked(RequestKind.REPAIRED))
     life.ended()
     life.cycles(3)
-    assert (life.phase, life.held) == (Phase.RELEASED, set())
+    assert (life.phase(), life.held) == (Phase.RELEASED, set())
 
 
 # --- What people read -------------------------------------------------------------------------------------------------

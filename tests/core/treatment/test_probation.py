@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from quarantine.core import fitness, planner
 from quarantine.core.case import Effect, HeldBy, Phase, Purpose, RunOutcome
 from quarantine.core.deadlines import deadlines
-from quarantine.core.decision import Action, RequestKind
+from quarantine.core.decision import Action, Decision, Kind, RequestKind
+from quarantine.core.draft import Draft
 from quarantine.core.model import Mode
+from quarantine.core.state import evolve
 from quarantine.core.treatment.owed import release_of
+from quarantine.core.treatment.probation import releases
 from tests.core.treatment.floor import rank
 from tests.core.treatment.life import ON_PROOF, REPLACE, REPORT, RESET, Life, actions, asked, begun, law
 from tests.core.world import MINUTE, NOW, policy
@@ -27,7 +31,7 @@ def on_probation(**response: object) -> Life:
     life.hot = False
     life.ended()
     life.cycle()
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
     return life
 
 
@@ -41,7 +45,7 @@ def test_after_a_remedy_and_an_hour_of_quiet_the_machine_is_released() -> None:
     made = life.cycle()
     assert actions(made) == [Action.RELEASE]
     assert made[0].effects == (Effect.UNMARK, Effect.CONDITION)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
     assert life.state.holds == {}
 
 
@@ -51,7 +55,7 @@ def test_a_trigger_that_still_looks_back_before_the_remedy_sends_nobody_back() -
     assert life.cycles(5) == []
     life.hot = False
     life.wait(HOUR)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
 
 
 def test_what_is_still_found_after_that_is_bad_again() -> None:
@@ -60,7 +64,7 @@ def test_what_is_still_found_after_that_is_bad_again() -> None:
     made = life.cycles(10)
     assert actions(made)[0] is Action.PROVE
     assert "bad again on probation" in made[0].reason
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
 
 
 def test_a_new_finding_on_probation_joins_and_sends_back_at_once() -> None:
@@ -69,39 +73,53 @@ def test_a_new_finding_on_probation_joins_and_sends_back_at_once() -> None:
     life.cycle()
     life.cool, life.hot = False, True
     assert actions(life.cycle())[:2] == [Action.JOIN, Action.PROVE]
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
 
 
 def test_a_machine_that_is_not_seen_has_proven_nothing() -> None:
     life = on_probation()
     life.seen = False
     life.wait(2 * HOUR)
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
     life.seen = True
     life.cycle()
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
 
 
 def test_nothing_is_released_while_the_installation_observes() -> None:
     life = on_probation()
     life.mode = Mode.OBSERVE
     life.wait(2 * HOUR)
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
+
+
+def test_nothing_is_released_while_what_is_seen_of_the_cluster_is_not_believed() -> None:
+    life = on_probation()
+    held = Decision(life.at, Kind.HELD, Action.RETIRE, "r", "t", held_by=HeldBy.SIGHT, hold_key="sight")
+    life.state = evolve(life.state, held)
+    draft = Draft(replace(life.look(), now=life.at + 2 * HOUR), life.law)
+    releases(draft, planner.judge_all(draft.snapshot, life.law))
+    assert draft.decisions == []
+    draft.lift("sight", "seen again")
+    draft.found(judgements := planner.judge_all(draft.snapshot, life.law))
+    fitness.policies_fit(draft, judgements)
+    releases(draft, judgements)
+    assert actions(draft.decisions)[-1] is Action.RELEASE
 
 
 def test_a_release_by_hand_is_told_once_and_left_to_a_person() -> None:
     life = on_probation(release={"when": "by-hand", "probation": "1h"})
     life.wait(HOUR)
-    assert (life.phase, life.held) == (Phase.PROBATION, {HeldBy.READY})
+    assert (life.phase(), life.held) == (Phase.PROBATION, {HeldBy.READY})
     assert life.cycles(5) == []
     life.cycle(asked(RequestKind.RELEASE))
-    assert (life.phase, life.held) == (Phase.RELEASED, set())
+    assert (life.phase(), life.held) == (Phase.RELEASED, set())
 
 
 def test_a_machine_whose_provider_was_told_is_left_to_a_person_too() -> None:
     life = on_probation(ladder=[REPORT, RESET])
     life.wait(2 * HOUR)
-    assert (life.phase, life.held) == (Phase.PROBATION, {HeldBy.READY})
+    assert (life.phase(), life.held) == (Phase.PROBATION, {HeldBy.READY})
 
 
 # --- By a person's word, and by a swap --------------------------------------------------------------------------------
@@ -110,14 +128,14 @@ def test_a_machine_whose_provider_was_told_is_left_to_a_person_too() -> None:
 def test_what_a_person_says_is_repaired_proves_itself_and_closes_its_ticket() -> None:
     life = Life(law(ladder=[REPLACE], release=ON_PROOF))
     life.cycles(2)
-    assert life.phase is Phase.SWAP_REQUESTED
+    assert life.phase() is Phase.SWAP_REQUESTED
     life.hot = False
     life.wait(timedelta(days=1))
     life.cycle(asked(RequestKind.REPAIRED))
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
     made = life.wait(HOUR)
     assert made[0].effects == (Effect.UNMARK, Effect.CONDITION, Effect.CLOSE)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
 
 
 def test_a_persons_own_case_is_never_released_by_metrics() -> None:
@@ -125,7 +143,7 @@ def test_a_persons_own_case_is_never_released_by_metrics() -> None:
     life.cycle(asked(RequestKind.OPEN))
     life.cycle(asked(RequestKind.REPAIRED, 2))
     life.wait(2 * HOUR)
-    assert (life.phase, life.held) == (Phase.PROBATION, {HeldBy.READY})
+    assert (life.phase(), life.held) == (Phase.PROBATION, {HeldBy.READY})
 
 
 # --- By evidence ------------------------------------------------------------------------------------------------------
@@ -138,7 +156,7 @@ def test_evidence_under_load_begins_probation_where_nobody_was_told() -> None:
     assert actions(life.cycle()) == [Action.RECOVER, Action.PROVE]
     life.cool = False
     life.wait(HOUR)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
 
 
 def test_quiet_is_no_evidence() -> None:
@@ -146,7 +164,7 @@ def test_quiet_is_no_evidence() -> None:
     life.cycles(3)
     life.hot = False
     life.wait(timedelta(days=2))
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
 
 
 def test_once_the_provider_was_told_no_evidence_closes_the_case() -> None:
@@ -154,7 +172,7 @@ def test_once_the_provider_was_told_no_evidence_closes_the_case() -> None:
     life.cycles(3)
     life.hot, life.cool = False, True
     life.cycles(120)
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
 
 
 def test_a_policy_that_leaves_it_to_people_begins_no_probation_by_evidence() -> None:
@@ -162,7 +180,7 @@ def test_a_policy_that_leaves_it_to_people_begins_no_probation_by_evidence() -> 
     life.cycles(3)
     life.hot, life.cool = False, True
     life.cycles(3)
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
 
 
 # --- The burn-in ------------------------------------------------------------------------------------------------------
@@ -173,10 +191,10 @@ def test_a_burn_in_is_run_once_and_must_succeed() -> None:
     assert begun(life.trail) == ["reset-1", "burn-in-1"]
     life.running()
     life.wait(timedelta(minutes=50))
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
     life.ended()
     life.cycles(15)
-    assert life.phase is Phase.RELEASED
+    assert life.phase() is Phase.RELEASED
     assert begun(life.trail) == ["reset-1", "burn-in-1"]
 
 
@@ -189,12 +207,12 @@ def test_a_burn_in_that_fails_sends_back_and_evidence_alone_does_not_bring_it_on
     life.ended(RunOutcome.FAILED, "memory errors")
     made = life.cycle()
     assert "memory errors" in made[0].reason
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
     life.cycles(5)
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
     assert begun(life.trail) == ["burn-in-1"]
     life.cycle(asked(RequestKind.REPAIRED))
-    assert (life.phase, begun(life.trail)) == (Phase.PROBATION, ["burn-in-1", "burn-in-2"])
+    assert (life.phase(), begun(life.trail)) == (Phase.PROBATION, ["burn-in-1", "burn-in-2"])
 
 
 def test_a_burn_in_that_is_lost_is_left_to_a_person() -> None:
@@ -204,7 +222,7 @@ def test_a_burn_in_that_is_lost_is_left_to_a_person() -> None:
     life.wait(timedelta(minutes=3))
     assert life.case.runs[-1].outcome is RunOutcome.LOST
     life.wait(2 * HOUR)
-    assert (life.phase, life.held, begun(life.trail)[1:]) == (Phase.PROBATION, {HeldBy.PROCEDURE}, ["burn-in-1"])
+    assert (life.phase(), life.held, begun(life.trail)[1:]) == (Phase.PROBATION, {HeldBy.PROCEDURE}, ["burn-in-1"])
 
 
 def test_no_burn_in_is_begun_beside_training() -> None:
@@ -212,9 +230,9 @@ def test_no_burn_in_is_begun_beside_training() -> None:
     life.cycles(3)
     life.hot, life.cool = False, True
     life.cycles(3)
-    assert (life.phase, begun(life.trail)) == (Phase.PROBATION, [])
+    assert (life.phase(), begun(life.trail)) == (Phase.PROBATION, [])
     life.wait(2 * HOUR)
-    assert life.phase is Phase.PROBATION, "without its burn-in it has not proven itself"
+    assert life.phase() is Phase.PROBATION, "without its burn-in it has not proven itself"
     life.pods = ()
     life.cycle()
     assert begun(life.trail) == ["burn-in-1"]
@@ -243,7 +261,7 @@ def test_an_observing_policy_neither_sends_back_nor_keeps_out() -> None:
     trial = law(policy(response={"notify": False, **RESET_ONLY}, mode="observe"))
     life.law, life.hot = trial, True
     life.cycles(20)
-    assert life.phase is Phase.PROBATION, "what it finds is not acted on"
+    assert life.phase() is Phase.PROBATION, "what it finds is not acted on"
 
 
 def test_every_moment_of_a_probation_is_a_deadline() -> None:

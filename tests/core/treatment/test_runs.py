@@ -17,14 +17,14 @@ def test_evidence_is_taken_once_the_machine_is_marked_and_before_anything_else()
     assert (begun(life.plan()), steps(life.trail)) == ([], []), "not before the mark"
     made = life.cycles(3)
     assert (begun(made), steps(made)) == (["evidence-1"], [])
-    assert life.phase is Phase.QUARANTINED
+    assert life.phase() is Phase.QUARANTINED
     run = life.case.run
     assert run is not None
     assert run.output == f"s3://evidence/{life.case.id}/{run.name}/node-3"
     life.ended()
     made = life.cycle()
     assert steps(made) == ["report"]
-    assert life.phase is Phase.DRAINING
+    assert life.phase() is Phase.DRAINING
     life.cycles(3)
     assert begun(life.trail) == ["evidence-1"]
 
@@ -71,7 +71,7 @@ def test_a_run_that_its_runner_does_not_know_is_lost_and_not_begun_again() -> No
     life = Life(law(ladder=[RESET, REBOOT]))
     life.cycles(2)
     life.cycles(10)
-    assert (life.case.runs[-1].outcome, life.phase) == (RunOutcome.LOST, Phase.REMEDY)
+    assert (life.case.runs[-1].outcome, life.phase()) == (RunOutcome.LOST, Phase.REMEDY)
     assert (life.held, begun(life.trail)) == ({HeldBy.PROCEDURE}, ["reset-1"])
 
 
@@ -92,7 +92,7 @@ def test_what_became_of_a_run_is_recorded_whatever_the_mode() -> None:
     life.mode = Mode.OBSERVE
     life.ended()
     life.cycle()
-    assert life.phase is Phase.PROBATION
+    assert life.phase() is Phase.PROBATION
 
 
 def test_what_a_command_printed_is_kept_where_it_names_no_place() -> None:
