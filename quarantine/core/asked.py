@@ -10,7 +10,7 @@ from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
 from quarantine.core.model import Mode, Node, Severity
-from quarantine.core.obstacles import Obstacle
+from quarantine.core.obstacles import Obstacle, observing
 from quarantine.core.triage import MARKING
 
 
@@ -86,7 +86,7 @@ def _open(draft: Draft, request: Request) -> None:
 def _in_the_way(draft: Draft, node: Node) -> Obstacle | None:
     """What keeps even a person's own finding from being acted on: another person's word, and the weightier one."""
     if draft.mode is Mode.OBSERVE:
-        return Obstacle(HeldBy.OBSERVE_MODE, "the installation only observes")
+        return observing(draft)
     word = draft.pause(pool=draft.pool_name(node))
     return None if word is None else Obstacle(HeldBy.PAUSED, pauses.told(word))
 

@@ -36,6 +36,7 @@ class Account:
     """What a pool has spent of its budget, and what one machine more would cost it."""
 
     budget: BudgetState
+    ours: set[str]  # machines that are marked, or will be
     out: set[str]  # machines out of service for any reason
     domains: Domains | None
 
@@ -47,10 +48,12 @@ class Account:
 
     def spend(self, node: Node) -> None:
         """This node is taken out as well."""
-        alive, cost = 0 if node.ready is False else 1, self.cost(node)
-        known = self.budget
+        # One whose mark of an earlier case is still to be taken away is counted.
+        alive = 0 if node.ready is False or node.name in self.ours else 1
+        cost, known = self.cost(node), self.budget
         self.budget = replace(known, ours=known.ours + alive, out=known.out + cost, recent=known.recent + 1)
         self.out.add(node.name)
+        self.ours.add(node.name)
 
     def exceeded(self, node: Node, severity: Severity) -> str | None:
         """Why this node may not be taken out now, or None."""
@@ -93,7 +96,7 @@ def _account(
         limit_recent=limit(pool.budget.per_hour, size),
         spares=pool.spares,
     )
-    return Account(budget, out, domains)
+    return Account(budget, ours, out, domains)
 
 
 def exceeded(budget: BudgetState, node: Node, severity: Severity, cost: int) -> str | None:

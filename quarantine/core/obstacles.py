@@ -78,7 +78,7 @@ def hindrance(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | N
     """The same of a finding that stands in a case, say."""
     policy = claim.policy
     if draft.mode is Mode.OBSERVE:
-        return Obstacle(HeldBy.OBSERVE_MODE, "the installation only observes")
+        return observing(draft)
     if policy.spec.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, f"policy {policy.name} only observes")
     if not policy.spec.response.taint:
@@ -88,6 +88,13 @@ def hindrance(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | N
         return Obstacle(HeldBy.PAUSED, pauses.told(word))
     common_cause = _tripped(draft, claim) or _common_cause(draft, claim, common)
     return common_cause or _too_few(claim, common) or _settling(draft, claim)
+
+
+def observing(draft: Draft) -> Obstacle:
+    """Why the installation does nothing: it was told so, or its ledger is older than the cluster."""
+    if draft.snapshot.mode is Mode.OBSERVE:
+        return Obstacle(HeldBy.OBSERVE_MODE, "the installation only observes")
+    return Obstacle(HeldBy.RESTORED, "the ledger is older than the marks on the cluster: see quarantine adopt")
 
 
 def _tripped(draft: Draft, claim: Claim) -> Obstacle | None:

@@ -32,7 +32,8 @@ def waived(node: Node, prefix: str, now: datetime) -> Sign | None:
 
 def worked_on(nodes: Mapping[str, Node], prefix: str, now: datetime) -> dict[str, str]:
     """The nodes whose annotation says that work is planned on them, each with what says so."""
-    found = ((name, _standing(node, prefix, MAINTENANCE, now)) for name, node in nodes.items())
+    told = ((name, node) for name, node in nodes.items() if node.annotations)
+    found = ((name, _standing(node, prefix, MAINTENANCE, now)) for name, node in told)
     key = f"{prefix}/{MAINTENANCE}"
     return {name: f"its annotation {key} says until {in_utc(sign.until)}" for name, sign in found if sign is not None}
 

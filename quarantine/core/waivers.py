@@ -66,7 +66,7 @@ def annotated(draft: Draft) -> None:
     That it stands is recorded once, so that a case that a fatal finding opens later is not ended by it: it is older.
     """
     seen = set()
-    for node in draft.nodes.values():
+    for node in (node for node in draft.nodes.values() if node.annotations):  # most have none that we keep
         sign = signs.waived(node, draft.rules.prefix, draft.now)
         if sign is not None:
             key = f"{WAIVED_KEY}{node.name}/{sign.until:%Y-%m-%dT%H:%M:%SZ}"

@@ -139,8 +139,6 @@ def _repaired(draft: Draft, request: Request) -> None:
     case = draft.open_case(request.node)
     if case is None or not case.marked:
         return refuse(draft, request, f"{request.node} is not out of service by any case")
-    if case.phase is Phase.PROBATION:
-        return refuse(draft, request, f"{case.node} is on probation already in case {case.id}")
     draft.emit(
         draft.about_case(
             Kind.DECIDED,

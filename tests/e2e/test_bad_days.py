@@ -155,7 +155,7 @@ def test_rights_are_missing_for_the_write(cluster: World) -> None:
     cluster.api.fault = None
     assert cluster.untouched()
     waiting = json.loads(cluster.quarantine("status", "--output", "json").stdout)["pending"]
-    assert {p["effect"] for p in waiting} == {"mark", "event", "ticket", "notify"}
+    assert {p["effect"] for p in waiting} == {"mark", "event", "ticket", "notify", "condition"}
 
 
 def test_the_ledger_is_down_and_nothing_is_done_without_its_record(cluster: World) -> None:

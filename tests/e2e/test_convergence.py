@@ -123,7 +123,7 @@ def run_until_done(cluster: World, at: int, *, after: bool) -> bool:
 def test_a_crash_at_any_call_converges_to_the_same_end_with_nothing_done_twice(
     live_prometheus: PrometheusServer, tmp_path: Path, *, after: bool
 ) -> None:
-    for at in range(1, 90):
+    for at in range(1, 60):
         folder = tmp_path / str(at)
         folder.mkdir()
         with world(folder, f"crash{int(after)}x{at}", live_prometheus, size=2) as cluster:

@@ -154,7 +154,7 @@ def test_the_trail_is_in_the_ledger_and_cannot_be_changed(cluster: World) -> Non
     cluster.run_once()
     with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
         [(count,)] = book.execute("select count(*) from decisions").fetchall()
-        assert count == 7
+        assert count == 8
         with pytest.raises(sqlite3.Error, match="append"):
             book.execute("delete from decisions")
 

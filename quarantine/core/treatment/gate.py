@@ -20,7 +20,6 @@ from quarantine.core.obstacles import barred
 from quarantine.core.triage import MARKING
 from quarantine.core.waivers import waiver_of
 
-
 GATE = "gate/"  # of hold keys: a pool whose gate stands open
 MANY = 3  # so many at once, if they are most of the pool
 

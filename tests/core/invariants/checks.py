@@ -474,7 +474,8 @@ def observing_does_nothing(c: Cycle) -> None:
     if c.look.mode is Mode.OBSERVE:
         assert c.made.observe_only
         for _, d in c.steps:
-            if d.action is not Action.ADOPT:
+            # What was marked before stays so: its mark follows it to another Node object once it may be written.
+            if d.action not in (Action.ADOPT, Action.FOLLOW, Action.SWAP):
                 assert set(d.effects) <= SHOWS, f"{d.action} asks for {d.effects} while the installation observes"
     if "restored" in c.after.holds:
         for _, d in c.steps:

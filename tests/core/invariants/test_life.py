@@ -39,9 +39,13 @@ class Fleet(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(law=laws)
-    def begin(self, law: Rules) -> None:
+    @initialize(law=laws, served=st.sets(nodes, max_size=6), jobs=st.lists(st.sets(nodes, min_size=1), max_size=3))
+    def begin(self, law: Rules, served: set[str], jobs: list[set[str]]) -> None:
         self.world = World(law)
+        for name in sorted(served):
+            self.world.service(name)
+        for over in jobs:
+            self.world.job(tuple(sorted(over)))
         self.world.cycle()
 
     def then(self, wait: timedelta, cycles: int = 1) -> None:
@@ -70,6 +74,13 @@ class Fleet(RuleBasedStateMachine):
     def fails(self, name: str, policy: str, gpu: int, wait: timedelta) -> None:
         self.bad(policy).add(self.device(name, policy, gpu))
         self.then(wait)
+
+    @rule(name=nodes, gpu=st.integers(0, GPUS - 1))
+    def runs_hot(self, name: str, gpu: int) -> None:
+        """Seen twice, a while apart: so that what settles has settled."""
+        self.bad("gpu-hot").add(self.world.gpus[name][gpu])
+        self.then(timedelta(minutes=6), 2)
+        self.then(timedelta(minutes=6), 2)
 
     @rule(rack=st.integers(0, 2), policy=found_by, wait=waits)
     def a_rack_fails(self, rack: int, policy: str, wait: timedelta) -> None:
@@ -307,8 +318,13 @@ class Fleet(RuleBasedStateMachine):
     @rule(outcome=st.sampled_from([RunOutcome.SUCCEEDED, RunOutcome.SUCCEEDED, RunOutcome.FAILED]), wait=waits)
     def procedures_end(self, outcome: RunOutcome, wait: timedelta) -> None:
         for order in self.world.runner.running:
-            self.world.runner.end(order, outcome, self.world.now)
+            self.world.procedure_ends(order, outcome)
         self.then(wait, 2)
+
+    @rule(fate=st.sampled_from([RunOutcome.SUCCEEDED, RunOutcome.FAILED, None]), cures=st.booleans())
+    def procedures_go(self, fate: RunOutcome | None, cures: bool) -> None:
+        self.world.fate, self.world.cures = fate, cures
+        self.then(timedelta(minutes=1))
 
     @rule()
     def procedures_are_lost(self) -> None:
@@ -316,6 +332,11 @@ class Fleet(RuleBasedStateMachine):
         self.then(timedelta(minutes=6))
 
     # --- Ourselves ----------------------------------------------------------------------------------------------------
+
+    @rule(minutes=st.integers(5, 40))
+    def minutes_pass(self, minutes: int) -> None:
+        for _ in range(0, minutes, 5):
+            self.then(timedelta(minutes=5))
 
     @rule(wait=waits, count=st.integers(1, 5))
     def time_passes(self, wait: timedelta, count: int) -> None:
@@ -334,7 +355,6 @@ class Fleet(RuleBasedStateMachine):
     @rule(law=laws)
     def the_policies_are_edited(self, law: Rules) -> None:
         self.world.law = law
-        self.world.relaws.append(self.world.now)
         self.then(timedelta(minutes=1))
 
     @rule(which=st.integers(0, 1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from quarantine.core import seeing
-from quarantine.core.case import Case, PodRef
+from quarantine.core.case import Case, PodRef, Purpose, RunOutcome
 from quarantine.core.decision import Request, RequestKind, State
 from quarantine.core.errors import ClusterUnavailable, LedgerUnavailable, Superseded
 from quarantine.core.marks import taint_key
@@ -18,7 +18,7 @@ from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import fold
 from quarantine.core.workload import Class, Pod, RunStatus, Workloads
 from quarantine.execute import Executor
-from quarantine.ports import LedgerView
+from quarantine.ports import LedgerView, Order
 from tests.core.invariants.book import Book
 from tests.core.invariants.checks import Cycle, check
 from tests.core.invariants.kube import PREFIX, Crash, Kube, Trouble
@@ -32,6 +32,7 @@ GPUS = 2
 NAMES = tuple(f"node-{n}" for n in range(10))
 POOLED = NAMES[:9]  # the last one is in no pool
 TAINT = taint_key(PREFIX)
+TAKES = timedelta(minutes=4)  # a procedure that does not hang
 
 
 @dataclass
@@ -78,7 +79,8 @@ class World:
     removers: dict[str, list[str]] = field(default_factory=dict)  # by node: who took our taint since the last look
     swapped: dict[str, datetime] = field(default_factory=dict)  # by node: when another machine, or GPU, came
     restores: list[datetime] = field(default_factory=list)
-    relaws: list[datetime] = field(default_factory=list)
+    fate: RunOutcome | None = RunOutcome.SUCCEEDED  # of procedures, after some minutes; None: they hang
+    cures: bool = True  # whether a reset or a reboot mends what it is meant to
 
     def __post_init__(self) -> None:
         self.gpus = {name: tuple(f"GPU-{name}-{n}" for n in range(GPUS)) for name in NAMES}
@@ -89,6 +91,7 @@ class World:
         self.kube.seen, self.kube.evicting = self.watch.wrote, self.watch.evicted
         self.desk, self.chat = Desk(self.trouble, self.watch.filed), Chat(self.trouble)
         self.runner = Runner(self.trouble, self.watch.begun)
+        self.prom.loaded = set(NAMES)
         self.replicas = [Replica(name, self._executor()) for name in ("a", "b")]
 
     def _present(self) -> Mapping[str, tuple[str, ...]]:
@@ -297,3 +300,15 @@ class World:
         self.clock.at += span
         self.kube.follow_cordons()
         self.kube.kubelets(self.now)
+        for order in self.runner.running if self.fate is not None else ():
+            if self.now >= order.run.asked_at + TAKES:
+                assert self.fate is not None
+                self.procedure_ends(order, self.fate)
+
+    def procedure_ends(self, order: Order, outcome: RunOutcome) -> None:
+        """What it was meant to mend is well again, where it cures."""
+        self.runner.end(order, outcome, self.now)
+        remedy = order.run.purpose in (Purpose.RESET, Purpose.REBOOT)
+        if remedy and self.cures and outcome is RunOutcome.SUCCEEDED:
+            for found in self.prom.bad.values():
+                found -= {order.node, *self.gpus[order.node]}
