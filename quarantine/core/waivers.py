@@ -80,8 +80,14 @@ def annotated(draft: Draft) -> None:
     for key in [k for k in draft.state.holds if k.startswith((WAIVED_KEY, _BROKEN)) and k not in seen]:
         name = key.split("/")[1]
         # A node that is out of sight may be back, and its annotation is none the younger then.
-        if name in draft.nodes or draft.open_case(name) is None:
+        if name in draft.nodes or not _looked_for(draft, name):
             draft.lift(key, f"the annotation of {name} stands no more, or says something else")
+
+
+def _looked_for(draft: Draft, name: str) -> bool:
+    """Whether a node has an open case; or one that ends in this cycle: planned again, that must yield nothing new."""
+    cases = (case for case in draft.state.cases.values() if case.node == name)
+    return any(case.open or case.phase_since >= draft.now for case in cases)
 
 
 def _take_note(draft: Draft, node: Node, sign: signs.Sign, key: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quarantine.core import marks, seeing
 from quarantine.core.case import Case, PodRef, Purpose
@@ -13,8 +13,6 @@ from quarantine.core.reasons import in_words
 from quarantine.core.workload import Class, Pod
 from quarantine.execute.outcome import Outcome
 from quarantine.ports import Clock, Cluster, Order, Procedures
-
-_ENDS_WHAT_RUNS = (Purpose.RESET, Purpose.REBOOT)
 
 
 def evict(cluster: Cluster, case: Case, still: Callable[[], None]) -> Outcome:
@@ -59,7 +57,7 @@ def start(
 ) -> Outcome:
     """Begin the procedure that the case is to run. `in_doubt`: an earlier attempt may have begun it.
 
-    Raises Conflict where it would end what runs on the machine, and something does.
+    Raises Conflict where it would harm what runs on the machine, and something does.
     """
     run = case.run
     if run is None:
@@ -76,11 +74,18 @@ def start(
         # its runner does not know it, so it is lost, and a person looks.
         unknown = "the controller stopped while it was about to, so it is not begun again"
         return Outcome(f"whether {run.procedure} was begun on {case.node} is not known: {unknown}")
-    if run.purpose in _ENDS_WHAT_RUNS and (left := pods_on(cluster, rules, case)):
-        raise Conflict(f"{run.procedure} would end what runs on {case.node}: {in_words([str(p.ref) for p in left])}")
+    if left := _in_its_way(cluster, rules, case, run.purpose):
+        raise Conflict(f"{run.procedure} would harm what runs on {case.node}: {in_words([str(p.ref) for p in left])}")
     machine, taint = case.machine, marks.taint_key(rules.prefix)
     procedures.start(Order(run, spec, case.id, case.node, machine.provider_id, machine.system_uuid, taint))
     return Outcome(f"{run.procedure} is begun on {case.node} as {run.name}", run.name)
+
+
+def _in_its_way(cluster: Cluster, rules: Rules, case: Case, purpose: Purpose) -> Sequence[Pod]:
+    """A reset ends whatever runs; a burn-in starves training. Evidence is taken beside both."""
+    if purpose in (Purpose.RESET, Purpose.REBOOT):
+        return pods_on(cluster, rules, case)
+    return training_on(cluster, rules, case) if purpose is Purpose.BURN_IN else ()
 
 
 def stop(procedures: Procedures | None, rules: Rules, case: Case) -> str:

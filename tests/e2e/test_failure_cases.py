@@ -102,7 +102,7 @@ def test_failure_case_03_what_a_person_takes_away_is_a_word(begin: Begin) -> Non
 
 
 def test_failure_case_04_the_node_is_deleted_in_the_middle_of_a_case(begin: Begin) -> None:
-    now = begin(faults=[hot(1)])
+    now = begin(faults=[hot(1)], edits={"gpu-hot": {"response": {"ticket": "none"}}})
     now.stage.api.fault = no_patch
     now.minutes(12)
     assert now.pending > 0, "the mark could not be set"
@@ -112,6 +112,30 @@ def test_failure_case_04_the_node_is_deleted_in_the_middle_of_a_case(begin: Begi
     assert now.pending == 0, "nothing is stranded"
     assert now.case("node-1") is None
     assert all(not report.executed.postponed for report in reports[-5:] if report.executed), "nothing is tried again"
+
+
+def test_failure_case_04_the_node_is_deleted_after_its_provider_was_told(begin: Begin) -> None:
+    now = begin(faults=[hot(1)])
+    now.minutes(12)
+    now.happens(gone=["node-1"])
+    reports = now.minutes(30)
+    assert now.pending == 0
+    assert all(not report.executed.postponed for report in reports if report.executed)
+    assert now.held(HeldBy.GONE), "it is waited for, since another machine may come under its name; and that is told"
+    now.minutes(9 * 24 * 60, every=timedelta(hours=12))
+    assert now.case("node-1") is None, "and not for ever"
+
+
+def test_failure_case_04_a_node_that_is_gone_before_its_provider_could_be_told_strands_nothing(begin: Begin) -> None:
+    now = begin(faults=[hot(1)])
+    now.stage.api.fault = no_patch  # and the ticket waits for the mark
+    now.minutes(12)
+    now.happens(gone=["node-1"])
+    now.stage.api.fault = None
+    now.minutes(30)
+    assert now.stage.tickets() == [], "nobody was told"
+    assert now.pending == 0, "so nothing of the case is left to do"
+    assert now.case("node-1") is None
 
 
 def test_failure_case_05_every_node_fails_at_once(begin: Begin) -> None:

@@ -217,11 +217,20 @@ def test_failure_case_27_one_bad_file_stops_no_other(begin: Begin) -> None:
 
 
 def test_failure_case_27_one_bad_series_ends_no_cycle(begin: Begin) -> None:
-    odd = 'DCGM_FI_DEV_GPU_TEMP{Hostname="node-2",UUID="\\u0000\\n\U0001f600",gpu="x",modelName="<!channel>"}'
-    now = begin(faults=[hot(1)], more={odd: "84..."})
+    labels = 'Hostname="node-2",UUID="\\u0000\\n\U0001f600",gpu="0",modelName="<!channel>"'
+    now = begin(
+        faults=[hot(1)],
+        without=['{UUID="GPU-2-0"}'],
+        more={
+            f"DCGM_FI_DEV_GPU_TEMP{{{labels}}}": "84...",
+            f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{labels}}}": "0+15000000...",
+        },
+        pool=WIDE,
+    )
     reports = now.minutes(14)
     assert all(report.error is None for report in reports)
-    assert "node-1" in {*now.out, *now.stage.open_cases()}
+    assert "node-1" in now.out
+    assert [d for d in now.stage.trail() if d.node == "node-2" and d.policy == "gpu-hot"], "the odd one is told too"
 
 
 def test_failure_case_28_a_node_that_starts_has_its_grace(begin: Begin) -> None:

@@ -215,7 +215,7 @@ def test_a_procedure_whose_time_is_up_is_not_begun(here: Lab) -> None:
 def test_a_reset_does_not_begin_while_anything_runs(here: Lab) -> None:
     order(here, Purpose.RESET, "reset")
     here.kube.pods[NODE] = (pod("web"),)
-    assert any("would end what runs" in said and "jobs/web" in said for said in here.act().postponed)
+    assert any("would harm what runs" in said and "jobs/web" in said for said in here.act().postponed)
     here.kube.unseen.add(NODE)
     here.later(minutes=1)
     assert any("cannot be seen" in said for said in here.act().postponed), "what is not seen is not gone"
@@ -224,6 +224,20 @@ def test_a_reset_does_not_begin_while_anything_runs(here: Lab) -> None:
     here.later(minutes=1)
     here.act()
     assert len(here.runner.begun) == 1
+
+
+def test_a_burn_in_leaves_training_alone_and_evidence_is_taken_beside_it(here: Lab) -> None:
+    here.kube.pods[NODE] = (pod("web"), pod("worker", Class.TRAINING))
+    order(here, Purpose.BURN_IN)
+    assert any("jobs/worker" in said and "jobs/web" not in said for said in here.act().postponed)
+    here.kube.pods[NODE] = (pod("web"),)
+    here.later(minutes=1)
+    here.act()
+    assert len(here.runner.begun) == 1
+    here.kube.pods[NODE] = (pod("worker", Class.TRAINING),)
+    order(here)
+    here.act()
+    assert len(here.runner.begun) == 2
 
 
 def test_a_command_that_may_have_been_begun_is_not_begun_again(here: Lab) -> None:

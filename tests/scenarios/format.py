@@ -133,7 +133,10 @@ class Scenario(Model):
     machines: Machines = Machines(count=10, gpus=6, ports=2, links=0)
     racks: Annotated[int, Field(strict=True, ge=1)] = Field(default=5, description="example.com/rack of the nodes.")
     nodes: dict[NodeName, Machine] = Field(default_factory=dict)
-    every: Duration = Field(default=timedelta(minutes=1), description="Between two cycles of the controller.")
+    every: Duration | None = Field(
+        default=None,
+        description="Between two cycles of the controller; left out, 1m, and 2m where nothing is to happen.",
+    )
     policies: tuple[Text, ...] = Field(
         default=(), description="Names, or groups of them; all of them enforce. Left out: all that are shipped."
     )
@@ -158,6 +161,11 @@ class Scenario(Model):
         if late := [time for time in named if time > self.lasts]:
             raise ValueError(f"{self.title}: it lasts {self.lasts}, and something is to be at {late[0]}")
         return self
+
+    @property
+    def pace(self) -> timedelta:
+        """Between two cycles."""
+        return self.every or timedelta(minutes=2 if self.kind == "trap" else 1)
 
     @property
     def enforced(self) -> frozenset[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
+
+import structlog
 
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.units import format_duration
@@ -19,6 +24,7 @@ from tests.scenarios.shown import shown
 from tests.scenarios.stage import Stage, stage
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+WORKERS = 2
 APART = timedelta(days=3)  # between two scenarios: no policy looks back so far
 
 # The whole simulated time stays in the head: compacting it would cost more than all the scenarios.
@@ -39,22 +45,23 @@ class Played:
     told: list[str] = field(default_factory=list)  # the trail, for a failure
 
 
-def play_all(
-    files: Sequence[Path], *, begin: datetime = FIRST, progress: Callable[[Played], None] = lambda _: None
-) -> list[Played]:
-    """All of them, on one Prometheus, each in a stretch of time of its own."""
+def play_all(files: Sequence[Path], *, workers: int = WORKERS) -> list[Played]:
+    """All of them, in the order of `files`: each worker plays its share on a Prometheus of its own."""
+    shares = [share for n in range(workers) if (share := files[n::workers])]
+    if len(shares) < 2:
+        return _share(files)
+    # A fresh process each: they set the clock of the composition root, which there is one of.
+    with ProcessPoolExecutor(len(shares), mp_context=get_context("spawn")) as pool:
+        played = [one for share in pool.map(_share, shares) for one in share]
+    by_name = {one.file: one for one in played}
+    return [by_name[file.stem] for file in files]
+
+
+def _share(files: Sequence[Path]) -> list[Played]:
+    """Each in a stretch of time that no query of another reaches."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with PrometheusServer(flags=HEAD_ONLY) as server:
-        found = []
-        for start, file in zip(_starts(files, begin), files, strict=True):
-            played = play(file, server.url, start)
-            progress(played)
-            found.append(played)
-        return found
-
-
-def _starts(files: Sequence[Path], begin: datetime) -> Iterator[datetime]:
-    for number, _ in enumerate(files):
-        yield begin + number * APART
+        return [play(file, server.url, FIRST + number * APART) for number, file in enumerate(files)]
 
 
 def play(file: Path, prometheus: str, start: datetime) -> Played:
@@ -83,8 +90,8 @@ def play(file: Path, prometheus: str, start: datetime) -> Played:
 def _cycles(made: Stage, played: Played, proxy: Proxy) -> None:
     scenario, waiting = made.scenario, sorted(made.scenario.events, key=lambda event: event.at)
     seen: dict[str, timedelta] = {}
-    for number in range(scenario.lasts // scenario.every + 1):
-        when = number * scenario.every
+    for number in range(scenario.lasts // scenario.pace + 1):
+        when = number * scenario.pace
         made.time.at = made.start + when
         while waiting and waiting[0].at <= when:
             event = waiting.pop(0)

@@ -76,6 +76,7 @@ def gang_record(key: str, of: Sequence[Pod]) -> Gang:
         pods=len(of),
         running=sum(pod.running for pod in of),
         nodes=frozenset(pod.node for pod in of if pod.node),
+        members=frozenset(pod.ref for pod in of),
         checkpoint_at=(min(told) if len(told) == len(of) else max(told)) if told else None,
         youngest=max((pod.started_at for pod in of if pod.running and pod.started_at), default=None),
     )

@@ -48,7 +48,10 @@ def owed(draft: Draft) -> Mapping[str, Owed]:
     common = common_causes_of(draft, (claim for of_case in claims.values() for claim, _ in of_case))
     due = {}
     for case in cases:
+        suspects = dict(draft.suspects)
         found = _unhindered(draft, claims[case.id], common)
+        if found:
+            draft.suspects = suspects  # what another of its findings shares with a group keeps this machine from nothing
         # A drain that no policy asks for any more is not begun again, and ends once the machine is empty.
         forsaken = case.phase is Phase.DRAINING and not claims[case.id]
         if found or case.by_person or forsaken:

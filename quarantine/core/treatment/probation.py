@@ -156,8 +156,10 @@ def _send_back(draft: Draft, fit: frozenset[str]) -> None:
     found = {case.id: list(_back(draft, case, fit)) for case in on_probation}
     common = common_causes_of(draft, (claim for claims in found.values() for claim, _ in claims))
     for case in on_probation:
+        suspects = dict(draft.suspects)
         bad = [f for claim, f in found[case.id] if hindrance(draft, claim, common.get(claim.policy.name)) is None]
         if bad:
+            draft.suspects = suspects  # it goes back by itself, whatever else it shares with a group
             what = in_words(list(dict.fromkeys(f"{finding.device} by policy {finding.policy}" for finding in bad)))
             reason = f"{case.node} is bad again on probation ({what}): it goes on being out of service"
             _move(draft, case, Phase.QUARANTINED, reason)

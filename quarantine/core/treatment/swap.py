@@ -137,7 +137,7 @@ def _gpus_to_record(draft: Draft, case: Case, node: Node) -> tuple[str, ...]:
 
 def _new_part(draft: Draft, case: Case, node: Node) -> tuple[Machine, str] | None:
     """The machine with another GPU in place of each that stands as bad; None where that is not seen to be so."""
-    if not case.told_provider or case.phase in (Phase.SWAPPED, Phase.PROBATION):
+    if not _told_before(draft, case) or case.phase in (Phase.SWAPPED, Phase.PROBATION):
         return None
     known, seen = set(case.machine.gpus), set(_seen(draft, node))
     bad, new = bad_gpus(case) & known, seen - known
@@ -146,6 +146,12 @@ def _new_part(draft: Draft, case: Case, node: Node) -> tuple[Machine, str] | Non
     machine = replace(case.machine, gpus=tuple(sorted(seen)), boot_id=node.machine.boot_id or case.machine.boot_id)
     out, came = in_words(sorted(bad)), in_words(sorted(new))
     return machine, f"{out} of {case.node} was found bad and is there no more; new is {came}: a part was exchanged"
+
+
+def _told_before(draft: Draft, case: Case) -> bool:
+    """Whether the provider was told in an earlier cycle: what is seen in the same one is not what it did about it."""
+    told = [rung.at for rung in case.rungs if rung.step in (Step.REPORT, Step.REPLACE)]
+    return case.told_provider and (not told or min(told) < draft.now)
 
 
 def _swap(draft: Draft, case: Case, machine: Machine, reason: str, phase: Phase | None) -> None:

@@ -225,7 +225,8 @@ class TestGangs:
         up = kept(labels=JOBSET, status=running("2026-11-29T11:40:00Z"))
         pending = kept(labels=JOBSET, node="", status={"phase": "Pending"})
         youngest = datetime(2026, 11, 29, 11, 40, tzinfo=UTC)
-        assert self.of(down, up, pending) == Gang("g", 3, 1, frozenset({"n1", "n2"}), None, youngest)
+        members = frozenset(pod.ref for pod in (down, up, pending))
+        assert self.of(down, up, pending) == Gang("g", 3, 1, frozenset({"n1", "n2"}), None, youngest, members)
 
     def test_the_checkpoint_of_the_whole_is_the_oldest_where_all_tell(self) -> None:
         early, late = (

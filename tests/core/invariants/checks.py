@@ -22,6 +22,7 @@ from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve
 from quarantine.core.waivers import BY_ANNOTATION
+from tests.core.invariants.laws import DOMAIN
 from tests.core.invariants.prom import PORT, Place
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def released_on_proof_or_by_a_person(c: Cycle) -> None:
             asked = max((r.at for r in case.rungs if r.step in (Step.REPORT, Step.REPLACE)), default=case.opened_at)
             assert any(kind in ("swap", "person") and at >= asked for kind, at in proofs), "metrics close a told case"
         _not_bad(c, case)
-        if any(p.spec.response.release.burn_in for p in c.acting(case)) or case.gate:
+        gated = case.gate and any(pool.gate for pool in c.law.fleet.pools if pool.name == case.pool)
+        if gated or any(p.spec.response.release.burn_in for p in c.acting(case)):
             run = case.last_run(Purpose.BURN_IN)
             assert run is not None
             assert _succeeded(c, run), "a burn-in was asked for, and has not succeeded"
@@ -217,6 +219,9 @@ def _proofs(c: Cycle, case: Case) -> Iterator[tuple[str, datetime]]:
             yield "remedy", run.asked_at
         if case.gate and run.purpose is Purpose.BURN_IN and _succeeded(c, run):
             yield "gate", run.asked_at
+    pool = next((pool for pool in c.law.fleet.pools if pool.name == case.pool), None)
+    if case.gate and not case.findings and (pool is None or pool.gate is None):
+        yield "gate", case.opened_at  # it is no more, and stops nobody
     if (at := c.world.swapped.get(case.node)) is not None and at >= case.opened_at and case.swapped_at is not None:
         yield "swap", case.swapped_at
     for decision in c.world.book.trail:
@@ -311,11 +316,21 @@ def budgets_hold(c: Cycle) -> None:
         marked = {case.node for case in state.cases.values() if case.marked and not case.gate}
         ours = [n for n in pool if n.name in marked and n.ready is not False]
         assert len(ours) < budget.limit_ours, "too many are out by our doing"
-        out = [n for n in pool if n.name in marked or n.unschedulable or not n.ready]
-        if node not in out:
+        out = {n.name for n in pool if n.name in marked or n.unschedulable or not n.ready}
+        out |= {n.name for n in pool if _stranded(c, n, pool, out)}
+        if node.name not in out:
             assert len(out) < budget.limit_out, "too many are out for any reason"
             spares = budget.spares
             assert spares is None or d.severity is Severity.FATAL or len(out) < spares, "no spare is left"
+
+
+def _stranded(c: Cycle, node: Node, pool: list[Node], out: set[str]) -> bool:
+    """Whether too few of its domain are left for any job."""
+    rule = next(p.domain for p in c.law.fleet.pools if p.name == _pool(node))
+    if rule is None:
+        return False
+    usable = [n for n in pool if n.labels[DOMAIN] == node.labels[DOMAIN] and n.name not in out]
+    return len(usable) < rule.machines
 
 
 def _taken(d: Decision) -> bool:
