@@ -20,6 +20,9 @@ from quarantine.settings.models import Settings
 PathOf = tuple[str, ...]
 CONFIG = PREFIX + "CONFIG"
 EXEMPT = (PREFIX + "TEST_", PREFIX + "SANDBOX_")
+OF_PROCEDURES = {
+    PREFIX + name for name in ("NODE", "CASE", "RUN")
+}  # a command of a procedure has them, and may call us
 # Kubernetes puts these into every pod of a namespace that has a Service called quarantine, or quarantine-something.
 _SERVICE_LINK = re.compile(
     PREFIX + r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
@@ -88,7 +91,11 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     """The QUARANTINE_ variables; an empty one counts as not set. Raises UsageError for one that does not exist."""
     given: dict[str, str] = {}
     for variable, value in environ.items():
-        if not variable.upper().startswith(PREFIX) or variable.startswith(EXEMPT) or variable == CONFIG:
+        if (
+            not variable.upper().startswith(PREFIX)
+            or variable.startswith(EXEMPT)
+            or variable in {CONFIG, *OF_PROCEDURES}
+        ):
             continue
         if variable in BY_VARIABLE:
             given |= {variable: value} if value else {}

@@ -25,7 +25,8 @@ there is one. A relative path in the file, an embedded ledger's too, is relative
 with its unit: `500ms`, `30s`, `5m`, `1h30m`.
 
 A name that does not exist is refused, in the file and among the variables that begin with `QUARANTINE_` (those that
-begin with `QUARANTINE_TEST_` or `QUARANTINE_SANDBOX_` are left alone). An empty variable counts as not set.
+begin with `QUARANTINE_TEST_` or `QUARANTINE_SANDBOX_` are left alone, and so are the three that a procedure's command
+is given). An empty variable counts as not set.
 
 Secrets are refused in the file, which tends to be committed: they come from the environment, or from a file of their
 own that a setting in `_file` names.

@@ -80,6 +80,9 @@ def test_an_unknown_variable_is_refused(variable: str, words: str) -> None:
 def test_variables_that_are_not_ours_are_left_alone() -> None:
     environ = {
         "QUARANTINE_TEST_KUBECONFIG": "x",
+        "QUARANTINE_NODE": "gpu-1",
+        "QUARANTINE_CASE": "q-1",
+        "QUARANTINE_RUN": "q-1-reset-1",
         "QUARANTINE_SANDBOX_PROMETHEUS": "x",
         # what Kubernetes adds for Services called quarantine and quarantine-metrics
         "QUARANTINE_SERVICE_HOST": "10.0.0.7",
