@@ -65,6 +65,10 @@ NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
         "the fault stays with the place and not with the machine",
         "Look at the cable, the optic, the switch port or the slot before another machine is sent away.",
     ),
+    HeldBy.GIVEN_UP: (
+        "something could not be done for a case, and is not tried again",
+        "Do it by hand, as its reason says; `quarantine history NODE` tells what stood in the way.",
+    ),
     HeldBy.BROKEN_ANNOTATION: (
         "an annotation on a node cannot be read, and counts for nothing",
         "Write it as its reason says.",

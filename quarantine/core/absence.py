@@ -43,7 +43,7 @@ class Stock:
         """
         if self.named:
             return self.named > max(self.lacking, self._short)
-        return self._short > 0 and not self._shared
+        return self._short > 0 and not self.may_share
 
     @property
     def numbers(self) -> str:
@@ -59,7 +59,7 @@ class Stock:
         return f"{self.seen} of the {total} {_PLURAL[kind]} of {node} are seen"
 
     @property
-    def _shared(self) -> bool:
+    def may_share(self) -> bool:
         """The node's own word is a multiple of what is seen: it may count the shares of each device (time-slicing)."""
         if self.declared is not None or self.expected is None or not self.seen:
             return False
@@ -96,6 +96,18 @@ def stock(
         declared = of_pool.ib_ports
     own = node.gpus if kind is DeviceKind.GPU else None
     return Stock(seen, declared, declared if declared is not None else own, lacking, named, before)
+
+
+def wanted(node: Node, kind: DeviceKind, pool: Pool | None, seen: int, known: int = 0) -> int:
+    """How many devices must be seen of a node before it can be said that none of them is bad; one at least.
+
+    What its pool declares; failing that, of GPUs, what the node says and what is `known` of it by record. A node's word
+    that is a multiple of what is seen may count shares.
+    """
+    found = stock(node, kind, pool, seen, 0, 0)
+    if found.declared is not None:
+        return max(1, found.declared)
+    return max(1, known, (0 if found.may_share else found.expected) or 0)
 
 
 def silent(nodes: Mapping[str, Node], seen: Mapping[str, int]) -> Iterator[Node]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from quarantine.core.case import Case
 from quarantine.core.decision import Action, Kind, Request
 from quarantine.core.draft import Draft
+from quarantine.core.signs import in_utc
 
 
 def refuse(draft: Draft, request: Request, why: str) -> None:
@@ -19,6 +21,17 @@ def refuse(draft: Draft, request: Request, why: str) -> None:
             request=request.id,
         )
     )
+
+
+def of_another(case: Case, request: Request) -> str | None:
+    """Why a word about a case does not mean this one; None where it does (invariant 16)."""
+    if request.case:
+        meant = request.case == case.id
+        return None if meant else f"it is about case {request.case}, and case {case.id} is open on {case.node} now"
+    if request.at >= case.opened_at:
+        return None
+    asked, opened = in_utc(request.at), in_utc(case.opened_at)
+    return f"it was asked at {asked}, and case {case.id} on {case.node} was opened at {opened}: look, and ask again"
 
 
 def person(request: Request) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import assert_never
 
 from quarantine.core import pauses, waivers, words
-from quarantine.core.answers import person, refuse
+from quarantine.core.answers import of_another, person, refuse
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind
 from quarantine.core.draft import Draft, case_key
+from quarantine.core.marks import machine_matches
 from quarantine.core.model import Mode, Node, Severity
 from quarantine.core.obstacles import Obstacle, observing
 from quarantine.core.triage import MARKING
@@ -41,6 +42,9 @@ def waiting(draft: Draft) -> None:
     if draft.mode is Mode.OBSERVE:
         return
     for case in draft.open_cases():
+        node = draft.nodes.get(case.node)
+        if node is None or not machine_matches(node, case.machine):
+            continue  # it is away, or another machine has its name: `upkeep` says what becomes of the case
         if case.phase is Phase.SUSPECTED and case.by_person and draft.paused(case) is None:
             reason = f"{case.node} is taken out as {case.opened_by} asked"
             fields = {"phase": Phase.QUARANTINED, "hold_key": case_key(case.id), "effects": MARKING}
@@ -95,6 +99,8 @@ def _release(draft: Draft, request: Request) -> None:
     case = draft.open_case(request.node)
     if case is None:
         return refuse(draft, request, f"no case is open on {request.node}")
+    if (why := of_another(case, request)) is not None:
+        return refuse(draft, request, why)
     reason = f"{request.actor} puts {case.node} back in service: {request.reason}"
     until = draft.now + draft.rules.dismissal
     return waivers.put_back(draft, case, reason, actor=person(request), until=until, request=request.id)

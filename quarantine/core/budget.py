@@ -78,18 +78,21 @@ def _account(
     ours = {node.name for node in members if node.name in marked or case_on(node, rules.prefix) is not None}
     ours |= {name for name, case in marked.items() if case.pool == pool.name}
     out = ours | {node.name for node in members if node.unschedulable or not node.ready}
-    size = pool.size or len(members)
-    missing = max(0, size - len({node.name for node in members} | ours))  # declared, and not there
-    dead = {node.name for node in members if node.ready is False}  # it cost nothing to mark them
-    # A machine that has not been let in yet was never taken out.
+    here = {node.name for node in members} | ours
+    # A machine that has not been let in yet was never taken out. Of a pool whose size is declared, it is one of those
+    # that it lacks; of another, it is none yet: that a pool grows keeps nothing faulty in service.
     at_the_gate = {name for name in ours if (case := marked.get(name)) is not None and case.gate}
+    coming = frozenset() if pool.size else frozenset(at_the_gate)
+    size = pool.size or len({node.name for node in members} - coming)
+    missing = max(0, size - len(here - coming))  # declared, and not there
+    dead = {node.name for node in members if node.ready is False}  # it cost nothing to mark them
     domains = Domains.among(pool, members, rules.fleet)
-    stranded = domains.stranded(out) if domains is not None else frozenset()
+    stranded = domains.stranded(out - coming) - coming if domains is not None else frozenset()
     budget = BudgetState(
         pool=pool.name,
         size=size,
         ours=len(ours - dead - at_the_gate),
-        out=len(out) + len(stranded) + missing,
+        out=len(out - coming) + len(stranded) + missing,
         recent=sum(1 for at, name in state.quarantined_at if name == pool.name and at > now - HOUR),
         limit_ours=limit(pool.budget.quarantined, size),
         limit_out=limit(pool.budget.unavailable, size),

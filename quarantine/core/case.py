@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from quarantine.core.model import Device, Machine, Severity, Verdict
@@ -84,6 +84,7 @@ class HeldBy(StrEnum):
     GATE = "gate"  # most of a pool is new at once: is it the cluster that is?
     TRICKLE = "trickle"  # what was held before goes out a few at a time
     SAME_MACHINE = "same-machine"  # what came in exchange is what was sent away, or has a part of it that was bad
+    GIVEN_UP = "given-up"  # something could not be done for a case, and is not tried again
     SAME_PLACE = "same-place"  # another machine fails as the one before it did there: the place is the suspect
 
 
@@ -99,6 +100,7 @@ class Effect(StrEnum):
     REPLACE = "replace"  # ask the provider for another machine; what is on this one may be destroyed
     NOTIFY = "notify"
     UNMARK = "unmark"  # take away exactly what MARK added
+    STOP = "stop"  # end a procedure that nobody waits for any more
     CONDITION = "condition"  # the node condition HardwareSuspect, as the case stands
     CLOSE = "close"  # end the ticket of a machine that is back in service
 
@@ -109,6 +111,7 @@ class EffectStatus(StrEnum):
     PENDING = "pending"
     DONE = "done"
     ABANDONED = "abandoned"  # the case ended, or the world moved on, before it could be done
+    OVERTAKEN = "overtaken"  # it is not asked for any more, and may have been done without its answer reaching us
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,16 @@ class Run:
     outcome: RunOutcome = RunOutcome.RUNNING
     ended_at: datetime | None = None
     output: str = ""  # where it put what it found, by its template
+    started_at: datetime | None = None  # when it was begun, and `until` counts from; None: not yet, or an older record
+
+    @property
+    def since(self) -> datetime:
+        """When it was begun; asked for, where it is not yet."""
+        return self.started_at or self.asked_at
+
+    def started(self, at: datetime) -> Run:
+        """The same, begun now: it has all of its time from here."""
+        return replace(self, started_at=at, until=at + (self.until - self.since))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -227,6 +240,22 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """How far a machine on probation has come: what is not seen proves nothing, and what is bad begins it anew."""
+
+    since: datetime  # from here its quiet counts: later than it began by as long as the machine was not seen
+    verdict: Verdict  # good: seen, and quiet
+    at: datetime  # since when it is so
+
+    def then(self, verdict: Verdict, at: datetime) -> Proof:
+        """The same, once another verdict holds."""
+        if Verdict.BAD in (self.verdict, verdict):
+            return Proof(at, verdict, at)
+        unseen = max(at - self.at, timedelta(0)) if self.verdict is Verdict.UNKNOWN else timedelta(0)
+        return Proof(self.since + unseen, verdict, at)
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """The triage of one machine, from first finding to its end."""
 
@@ -255,11 +284,24 @@ class Case:
     swapped_at: datetime | None = None  # when it was last noticed that another machine, or part, took its place
     out_since: datetime | None = None  # when it was decided to take the machine out; None: never, or an older record
     renewed_at: datetime | None = None  # when another machine took its place, or a person said that it was repaired
+    proof: Proof | None = None  # of the latest probation that was disturbed; None: none was
 
     @property
     def taken_out_at(self) -> datetime:
         """Since when the machine is out of service; of an older record, since its present phase."""
         return self.out_since or self.phase_since
+
+    @property
+    def stay_since(self) -> datetime:
+        """Since when the machine is in its phase as it is now: a repair, or another machine, begins it anew."""
+        return max(self.phase_since, self.renewed_at or self.phase_since)
+
+    @property
+    def proving(self) -> Proof:
+        """How far the machine has come on this probation; undisturbed, it is quiet since that began."""
+        begun = self.stay_since
+        disturbed = self.proof is not None and self.proof.at >= begun
+        return self.proof if self.proof is not None and disturbed else Proof(begun, Verdict.GOOD, begun)
 
     @property
     def run(self) -> Run | None:
@@ -269,6 +311,12 @@ class Case:
     def last_run(self, purpose: Purpose) -> Run | None:
         """The latest run for this purpose."""
         return next((run for run in reversed(self.runs) if run.purpose is purpose), None)
+
+    @property
+    def loose_runs(self) -> tuple[Run, ...]:
+        """Procedures that may still run though nobody waits for them: the case has ended, or has gone on without."""
+        over = (RunOutcome.LOST,) if self.open else (RunOutcome.LOST, RunOutcome.RUNNING)
+        return tuple(run for run in self.runs if run.outcome in over)
 
     def is_pending(self, effect: Effect) -> bool:
         """Whether this effect was asked for and has no outcome yet."""

@@ -9,18 +9,19 @@ from quarantine.core import putback
 from quarantine.core.budget import HOUR
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import State
-from quarantine.core.draft import QUIET
+from quarantine.core.draft import FLAPS, QUIET
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
 from quarantine.core.response import Moment
 from quarantine.core.treatment import probation
 from quarantine.core.treatment.drain import drain_waits
+from quarantine.core.treatment.ladder import out_since
 from quarantine.core.treatment.overdue import overdue_at
 from quarantine.core.treatment.owed import enforcing
 from quarantine.core.treatment.pace import paid_at
-from quarantine.core.treatment.runs import LOST_AFTER
+from quarantine.core.treatment.runs import LOST_AFTER, UNTOLD_FOR
 from quarantine.core.trickle import EVERY
-from quarantine.core.upkeep import GONE_FOR, MARK_LATE
+from quarantine.core.upkeep import AWAY_FOR, GONE_FOR, MARK_LATE
 
 
 def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
@@ -42,8 +43,9 @@ def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
 
 def waits(rules: Rules) -> frozenset[timedelta]:
     """All times that the planner counts."""
-    found = {HOUR, GONE_FOR, MARK_LATE, QUIET, rules.dismissal}
+    found = {HOUR, GONE_FOR, AWAY_FOR, MARK_LATE, QUIET, FLAPS, rules.dismissal}
     found.update(rule.deadline for rule in TRANSITIONS.values() if rule.deadline is not None)
+    found.update(pool.gate.younger for pool in rules.fleet.pools if pool.gate is not None)
     for policy in rules.policies:
         escalation, correlation, grace = policy.spec.escalation, policy.spec.correlation, policy.spec.grace
         if escalation is not None:
@@ -82,13 +84,15 @@ def _treated(case: Case, rules: Rules, drained: frozenset[timedelta]) -> Iterato
     if (overdue := overdue_at(case, rules)) is not None:
         yield overdue
     if (run := case.run) is not None:
-        yield run.until
-        yield run.asked_at + LOST_AFTER
+        yield from (run.until, run.until + GONE_FOR)
+        yield run.until + UNTOLD_FOR
+        yield run.since + LOST_AFTER
     yield from probation.waits(case, rules)
-    yield from (at + span for at in case.put_back for span in (putback.PAUSE, putback.WITHIN))
+    spans = (putback.PAUSE, putback.WITHIN, putback.SLOWLY, putback.DAY, putback.CALM)
+    yield from (at + span for at in case.put_back for span in spans)
     responses = [policy.spec.response for policy in enforcing(case, rules)]
     for response in responses:
-        yield from (case.taken_out_at + step.after for step in response.steps if step.after is not None)
+        yield from (out_since(case) + step.after for step in response.steps if step.after is not None)
     if case.phase is Phase.DRAINING or any(response.drain.when is not Moment.NEVER for response in responses):
         begun = {case.phase_since, case.taken_out_at, *(leaving.at for leaving in case.leaving)}
         yield from (at + span for at in begun for span in drained)

@@ -49,6 +49,7 @@ ACTION_OF: Mapping[Effect, Action] = {
     Effect.TICKET: Action.TICKET,
     Effect.NOTIFY: Action.NOTIFY,
     Effect.UNMARK: Action.RELEASE,
+    Effect.STOP: Action.RUN,
     Effect.PHASE: Action.SHOW,
     Effect.CONDITION: Action.SHOW,
     Effect.RUN: Action.RUN,
@@ -212,6 +213,7 @@ class Request:
     at: datetime
     until: datetime | None = None  # of a waiver, a pause, maintenance
     scope: str = ""  # of a pause, a resumption, maintenance; `node` is empty then
+    case: str = ""  # the one that is meant, by its id; empty: the one that was open when it was asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,20 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
 
-from quarantine.core import budget, pauses, signs
+from quarantine.core import budget, pauses
 from quarantine.core.case import Case, HeldBy
 from quarantine.core.correlate import Suspect
 from quarantine.core.decision import Action, BudgetState, Decision, Kind, State, Word
 from quarantine.core.judge import Judgement
-from quarantine.core.maintenance import under_maintenance, under_words
+from quarantine.core.maintenance import under_way
 from quarantine.core.model import Device, Mode, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
 
 QUIET = timedelta(minutes=10)  # what is held is forgotten no sooner: a finding may come and go with every cycle
+FLAPS = timedelta(minutes=20)  # nor is what is told of a server that answers now and then: it may be of many machines
+SIGHT = "sight"  # the hold key of a cluster that is not believed
 
 
 class Draft:
@@ -38,6 +40,7 @@ class Draft:
         self.maintained: Mapping[str, str] = self._maintained()
         self._judgements: tuple[Judgement, ...] = ()
         self.tripped: dict[tuple[str, str], str] = {}  # by policy and pool: why it is held there
+        self.distrusted: dict[str, tuple[HeldBy, str]] = {}  # by policy: why nothing that it found is acted on
         self.suspects: dict[tuple[str, str, str], Suspect] = {}  # by policy, what and which: groups held for it
         self.unjudged: frozenset[str] = frozenset(self.maintained)  # and those that started a moment ago
         self.judged: frozenset[str] = frozenset()  # policies that were answered in full and are fit to be acted on
@@ -82,12 +85,7 @@ class Draft:
         self.found(self._judgements)
 
     def _maintained(self) -> dict[str, str]:
-        prefix, words = self.rules.prefix, self.state.words.values()
-        return {
-            **under_words(self.nodes, words, self.now),
-            **signs.worked_on(self.nodes, prefix, self.now),
-            **under_maintenance(self.nodes, self.rules.fleet.maintenance),
-        }
+        return under_way(self.nodes, self.state.words.values(), self.rules, self.now)
 
     def pause(self, *, policy: str = "", pool: str = "") -> Word | None:
         """The pause that stands for this policy or pool, or for everything."""
@@ -100,6 +98,11 @@ class Draft:
         """
         word = self.pause(pool=case.pool)
         return None if word is None else pauses.told(word)
+
+    @property
+    def disbelieved(self) -> bool:
+        """Whether so much is gone at once that what is seen of the cluster is not believed."""
+        return SIGHT in self.state.holds
 
     def knows(self, policies: Iterable[str]) -> bool:
         """Whether what these policies do not find bad in this cycle is not bad. One that is no more finds nothing."""
@@ -123,7 +126,7 @@ class Draft:
         elif case is not None:
             self._open.pop(case.node, None)
         if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool:
-            node = self.nodes[decision.node] if decision.node else None
+            node = self.nodes.get(decision.node) if decision.node else None
             if node is not None:
                 self.accounts[decision.pool].spend(node)
 
@@ -138,10 +141,10 @@ class Draft:
         if key in self.state.holds:
             self.emit(self.decision(Kind.DECIDED, Action.JUDGE, reason, hold_key=key))
 
-    def fade(self, key: str, reason: str) -> None:
+    def fade(self, key: str, reason: str, after: timedelta = QUIET) -> None:
         """Lift what is found no more, once its hold has stood for a while: it may be found again in the next cycle."""
-        hold = self.state.holds[key]
-        if self.now >= hold.since + QUIET and self.knows([hold.policy]):
+        hold = self.state.holds.get(key)
+        if hold is not None and self.now >= hold.since + after and self.knows([hold.policy]):
             self.lift(key, reason)
 
     def decision(self, kind: Kind, action: Action, reason: str, **fields: object) -> Decision:
@@ -195,5 +198,6 @@ NO_CASE: Mapping[HeldBy, str] = {
     HeldBy.NOT_IN_POOL: "the node is in no pool of the fleet file",
     HeldBy.GRACE: "the machine or its driver started a moment ago",
     HeldBy.DISMISSED: "a person put this machine back in service despite this finding",
+    HeldBy.SIGHT: "nodes or marks of most open cases are gone at once, so it may be another cluster that is seen",
     HeldBy.WAIVED: "a person keeps this machine in service for a while",
 }

@@ -80,7 +80,7 @@ def treatment(case: Case) -> list[str]:
     if case.sent_away is not None:
         said.append("another machine, or part, is in the place of the one that was taken out")
     if case.put_back:
-        times = "once" if len(case.put_back) == 1 else f"{len(case.put_back)} times"
+        times = "once" if len(case.put_back) == 1 else f"{len(case.put_back)} times of late"
         said.append(f"its taint was put back {times}")
     return said
 

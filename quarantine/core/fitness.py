@@ -7,26 +7,35 @@ from dataclasses import replace
 
 from quarantine.core import budget
 from quarantine.core.case import Evidence, HeldBy
-from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import Draft, judge_key, policy_fields
+from quarantine.core.decision import Action, Decision, Kind
+from quarantine.core.draft import FLAPS, JUDGE, Draft, judge_key, policy_fields
 from quarantine.core.judge import Judgement
 from quarantine.core.model import Verdict
 from quarantine.core.reasons import in_words
 
 
+# Held for these, a policy is the suspect itself: what it found before is acted on no further either.
+_SUSPECT = (HeldBy.BREAKER, HeldBy.CROWDED)
+_BLIND = (HeldBy.NO_ANSWER, HeldBy.NO_COVERAGE)
+
+
 def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgement]:
     """Those whose findings may be acted on. A policy that is blind, or finds too much, is held itself (invariant 6)."""
     fit = []
+    again: list[str] = []
     for judgement in judgements:
         held_by, reason, evidence = _unfit(judgement)
         policy, key = judgement.policy, judge_key(judgement.policy)
         if held_by is None:
             for pool, why in budget.tripped_pools(judgement, draft.nodes, draft.rules).items():
                 draft.tripped[policy.name, pool] = why
-            draft.lift(key, f"policy {policy.name} can be judged again")
+            again.append(policy.name)
             fit.append(judgement)
             continue
-        draft.hold(
+        if held_by in _SUSPECT:
+            draft.distrusted[policy.name] = (held_by, f"policy {policy.name} is held: {reason}")
+        _hold(
+            draft,
             draft.decision(
                 Kind.HELD,
                 Action.JUDGE,
@@ -37,12 +46,22 @@ def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgemen
                 evidence=evidence,
                 severity=policy.spec.severity,
                 **policy_fields(policy),
-            )
+            ),
         )
         if held_by is HeldBy.NO_ANSWER and _unfit(replace(judgement, failed=None))[0] is None:
             fit.append(judgement)  # what another source did find bad is bad; the rest is unknown
     draft.judged = frozenset(judgement.policy.name for judgement in fit if judgement.failed is None)
+    for name in again:
+        draft.fade(f"{JUDGE}{name}", f"policy {name} can be judged again", FLAPS)
     return fit
+
+
+def _hold(draft: Draft, decision: Decision) -> None:
+    """A policy that is blind now and then is told of no oftener than a hold fades, whatever it was held for before."""
+    standing = draft.state.holds.get(decision.hold_key)
+    known = standing is not None and standing.held_by in _SUSPECT and draft.now < standing.since + FLAPS
+    if not (known and decision.held_by in _BLIND):
+        draft.hold(decision)
 
 
 def _unfit(judgement: Judgement) -> tuple[HeldBy | None, str, Evidence | None]:

@@ -14,7 +14,8 @@ from quarantine.core.fleet import Maintenance
 from quarantine.core.judge import selects
 from quarantine.core.model import Node
 from quarantine.core.pauses import stands
-from quarantine.core.signs import in_utc
+from quarantine.core.policy import Rules
+from quarantine.core.signs import in_utc, worked_on
 
 ANY = "*"
 
@@ -35,6 +36,15 @@ def under_words(nodes: Mapping[str, Node], words: Iterable[Word], now: datetime)
         until = f" until {in_utc(word.until)}" if word.until is not None else ""
         found |= dict.fromkeys(meant(nodes, word.scope), f"{word.by} plans work on {word.scope}{until}: {word.reason}")
     return found
+
+
+def under_way(nodes: Mapping[str, Node], words: Iterable[Word], rules: Rules, now: datetime) -> dict[str, str]:
+    """The nodes on which planned work is under way by whatever says so, each with what does."""
+    return {
+        **under_words(nodes, words, now),
+        **worked_on(nodes, rules.prefix, now),
+        **under_maintenance(nodes, rules.fleet.maintenance),
+    }
 
 
 def meant(nodes: Mapping[str, Node], scope: str) -> list[str]:

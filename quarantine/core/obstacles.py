@@ -9,7 +9,7 @@ from datetime import datetime
 from quarantine.core import budget, pauses
 from quarantine.core.case import Case, HeldBy, Phase
 from quarantine.core.correlate import Groups, Incidents, Onset
-from quarantine.core.draft import NODE, Draft
+from quarantine.core.draft import NO_CASE, NODE, Draft
 from quarantine.core.escalation import too_few
 from quarantine.core.history import History, Spell, histories
 from quarantine.core.incidents import shared
@@ -79,6 +79,8 @@ def hindrance(draft: Draft, claim: Claim, common: Common | None) -> Obstacle | N
     policy = claim.policy
     if draft.mode is Mode.OBSERVE:
         return observing(draft)
+    if draft.disbelieved:
+        return Obstacle(HeldBy.SIGHT, NO_CASE[HeldBy.SIGHT])
     if policy.spec.mode is Mode.OBSERVE:
         return Obstacle(HeldBy.OBSERVE_MODE, f"policy {policy.name} only observes")
     if not policy.spec.response.taint:
@@ -98,6 +100,9 @@ def observing(draft: Draft) -> Obstacle:
 
 
 def _tripped(draft: Draft, claim: Claim) -> Obstacle | None:
+    """The policy finds too much, in the whole fleet or in this pool: what it found before is as little believed."""
+    if (suspect := draft.distrusted.get(claim.policy.name)) is not None:
+        return Obstacle(*suspect)
     node = draft.nodes.get(claim.node)
     pool = budget.pool_of(node, draft.rules) if node is not None else None
     why = draft.tripped.get((claim.policy.name, pool.name)) if pool is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quarantine.core import asked, fitness, incidents, recovery, restored, strays, triage, upkeep
+from quarantine.core import asked, fitness, givenup, incidents, recovery, restored, strays, triage, upkeep
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Action, Decision, Hold, Kind
 from quarantine.core.draft import JUDGE, Draft
@@ -14,7 +14,7 @@ from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.snapshot import Plan, Snapshot
-from quarantine.core.treatment import drain, gate, probation, proceed, runs, swap
+from quarantine.core.treatment import drain, gate, probation, proceed, returned, runs, swap
 from quarantine.core.treatment.owed import owed
 
 
@@ -41,7 +41,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     # What ends comes before what begins: the budget that it frees is there in the same plan.
     upkeep.late_marks(draft)
     recovery.recoveries(draft, judgements)
-    probation.releases(draft, judgements)
+    probation.releases(draft)
     draft.count_budgets()
     triage.offences(draft, fit)
     probation.turns(draft, fit)
@@ -49,6 +49,8 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     proceed.examine(draft, due)
     drain.drains(draft, due)
     proceed.proceed(draft, due)
+    returned.returned(draft)
+    givenup.given_up(draft)
     upkeep.deadlines(draft)
     incidents.incidents(draft)
     upkeep.sweep(draft)

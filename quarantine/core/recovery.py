@@ -24,6 +24,8 @@ def recoveries(draft: Draft, judgements: Iterable[Judgement]) -> None:
         policies[judgement.policy.name] = judgement.policy
         for (node, device), evidence in judgement.good.items():
             good[judgement.policy.name, node, device] = evidence
+    if draft.disbelieved:
+        return  # a machine of the same name may be good in another cluster
     for case in (c for c in draft.open_cases() if c.node not in draft.maintained):
         _recover(draft, case, good, policies)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from quarantine.core import overtaken
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
 from quarantine.core.lifecycle import check_transition
@@ -19,6 +20,7 @@ from quarantine.core.model import Device, Severity, Verdict
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
 FINDING_MEMORY = timedelta(days=28)  # longer than any time within which an escalation counts findings
+MOST_PUT_BACK = 100  # of one case's mark: what is counted of it is of a day
 MOST_EARLIER = 100  # of one finding: as many as an escalation can count
 PENDING = EffectState(EffectStatus.PENDING)
 
@@ -119,7 +121,11 @@ def _case_after(state: State, decision: Decision) -> Case | None:
     if decision.action is Action.QUARANTINE:
         # What people read is why it was taken out, not why it was held before.
         case = replace(case, held_by=decision.held_by, reason=decision.reason)
-    return _with_effects(_with_progress(_with_machine(case, decision), decision), decision)
+        if decision.request is not None:
+            # A person's word outlives whatever was suspected before it: no metric ends the case any more.
+            case = replace(case, by_person=True, opened_by=decision.actor)
+    case = overtaken.without(before, _with_progress(_with_machine(case, decision), decision), decision)
+    return _with_effects(case, decision)
 
 
 def _with_machine(case: Case, decision: Decision) -> Case:
@@ -151,7 +157,9 @@ def _with_progress(case: Case, decision: Decision) -> Case:
     if decision.rung is not None:
         case = replace(case, rungs=(*case.rungs, decision.rung))
     if decision.action is Action.REMARK and decision.kind is Kind.DECIDED:
-        case = replace(case, put_back=(*case.put_back, decision.at))
+        case = replace(case, put_back=(*case.put_back, decision.at)[-MOST_PUT_BACK:])
+    if decision.action is Action.PROVE and decision.kind is Kind.DECIDED and decision.verdict is not None:
+        case = replace(case, proof=case.proving.then(decision.verdict, decision.at))
     if decision.action is Action.PROVE and decision.request is not None and decision.phase is Phase.PROBATION:
         case = replace(case, renewed_at=decision.at)
     return case
@@ -257,13 +265,7 @@ def _finding(decision: Decision, before: Finding | None) -> Finding:
 
 
 def _with_effects(case: Case, decision: Decision) -> Case:
-    effects = dict(case.effects)
-    if not case.open:
-        # What was still to be done for a case is void once it has ended; only what ends it remains.
-        abandoned = EffectState(EffectStatus.ABANDONED)
-        effects = {e: abandoned if s.status is EffectStatus.PENDING else s for e, s in effects.items()}
-    effects |= dict.fromkeys(decision.effects, PENDING)
-    return replace(case, effects=effects)
+    return replace(case, effects={**case.effects, **dict.fromkeys(decision.effects, PENDING)})
 
 
 def _with_outcome(case: Case, decision: Decision) -> Case:
@@ -271,4 +273,6 @@ def _with_outcome(case: Case, decision: Decision) -> Case:
     status = EffectStatus.DONE if decision.kind is Kind.DONE else EffectStatus.ABANDONED
     by_us = case.cordoned_by_us if decision.cordoned_by_us is None else decision.cordoned_by_us
     effects = {**case.effects, decision.effect: EffectState(status, decision.ref)}
+    if decision.effect is Effect.RUN and decision.kind is Kind.DONE and case.run is not None:
+        case = replace(case, runs=(*case.runs[:-1], case.run.started(decision.at)))
     return replace(case, effects=effects, cordoned_by_us=by_us)

@@ -76,6 +76,8 @@ def _stands_still(draft: Draft, node: Node) -> bool:
             return barred(draft, node) is bar
         case HeldBy.MAINTENANCE:
             return node.name in draft.maintained
+        case HeldBy.SIGHT:
+            return draft.disbelieved
         case HeldBy.DISMISSED | HeldBy.WAIVED as word:
             return any(said.waiver is (word is HeldBy.WAIVED) for said in standing(draft, node))
         case _:
@@ -165,6 +167,8 @@ def _kept_out(draft: Draft, found: _Found, case: Case | None) -> tuple[Offence, 
     first = found.bad[0][0] if found.bad else found.all[0]
     if case is None and (bar := barred(draft, found.node)) is not None:
         return first, Obstacle(bar, NO_CASE[bar])
+    if case is None and draft.disbelieved:  # a case more would make those that are gone the fewer
+        return first, Obstacle(HeldBy.SIGHT, NO_CASE[HeldBy.SIGHT])
     if found.node.name in draft.maintained:
         said = f"planned work is under way on the node: {draft.maintained[found.node.name]}"
         told = case is not None and case.marked and all(_stands(case, offence) for offence in found.all)

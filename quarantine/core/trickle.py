@@ -28,6 +28,7 @@ _OF_MANY = frozenset(
         HeldBy.OBSERVE_MODE,
         HeldBy.PAUSED,
         HeldBy.RESTORED,
+        HeldBy.SIGHT,
         HeldBy.TELLS_ONLY,
         HeldBy.TRICKLE,
     }
@@ -35,12 +36,15 @@ _OF_MANY = frozenset(
 
 
 def was_held(draft: Draft, policy: LoadedPolicy, case: Case | None) -> bool:
-    """Whether this machine waited for a cause that it shares with others: its case did, or its policy until now."""
+    """Whether this machine waited for a cause that it shares with others: its case did, or its policy until just now.
+
+    The hold of a policy that is judged again stands for a little longer: it may be held again in the next cycle.
+    """
     if case is not None and case.held_by in _OF_MANY and (case.opened_at < draft.now or case.held_by is HeldBy.TRICKLE):
         return True
     key = judge_key(policy)
     before = draft.snapshot.state.holds.get(key)
-    return before is not None and before.held_by in _OF_MANY and key not in draft.state.holds
+    return before is not None and before.held_by in _OF_MANY and policy.name in draft.judged
 
 
 def too_many(draft: Draft, pool: str) -> str | None:

@@ -11,10 +11,11 @@ from datetime import timedelta
 from quarantine.core import putback, restored
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import JUDGE, NO_CASE, NODE, STRAY, Draft, case_key
+from quarantine.core.draft import JUDGE, NO_CASE, NODE, SIGHT, STRAY, Draft, case_key
+from quarantine.core.judge import selects
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.marks import case_on, machine_matches, same_hardware, was_marked
-from quarantine.core.model import Node, Verdict
+from quarantine.core.model import DeviceKind, Node, Verdict
 from quarantine.core.ownership import Remover, mark_vanished, remover
 from quarantine.core.reasons import in_words
 from quarantine.core.treatment import swap
@@ -24,10 +25,11 @@ from quarantine.core.treatment.owed import enforcing
 from quarantine.core.units import format_duration
 
 GONE_FOR = timedelta(minutes=10)  # a node that is not listed for so long has left
+AWAY_FOR = timedelta(hours=6)  # and so long if it is marked: many clouds delete the Node object of a machine that is down
 SWAP_TAKES = TRANSITIONS[Phase.SWAP_REQUESTED].deadline or timedelta(days=7)  # and so long where it is to be replaced
 MARK_LATE = timedelta(minutes=10)  # evidence older than this no longer marks by itself
 MANY = 3  # so many cases whose node or mark is gone at once, if they are most: our sight is suspect
-_SIGHT, _GONE, _MARK, _OVERDUE = "sight", "gone/", "mark/", "overdue/"
+_GONE, _MARK, _OVERDUE = "gone/", "mark/", "overdue/"
 
 
 def cases(draft: Draft) -> None:
@@ -99,11 +101,11 @@ def _too_many(draft: Draft, count: int) -> bool:
     total = len(draft.open_cases())
     blind = total > 0 and not draft.nodes
     if not blind and (count < MANY or 2 * count <= total):
-        draft.lift(_SIGHT, "the nodes and marks of the open cases are seen again")
+        draft.lift(SIGHT, "the nodes and marks of the open cases are seen again")
         return False
     seen = "the cluster shows no nodes at all" if blind else f"nodes or marks of {count} of {total} open cases are gone"
     reason = f"{seen} at once, so no case is ended: is this the right cluster and prefix? release them by hand if so"
-    held = {"held_by": HeldBy.SIGHT, "hold_key": _SIGHT, "verdict": Verdict.UNKNOWN}
+    held = {"held_by": HeldBy.SIGHT, "hold_key": SIGHT, "verdict": Verdict.UNKNOWN}
     draft.hold(draft.decision(Kind.HELD, Action.RETIRE, reason, **held))
     return True
 
@@ -111,18 +113,20 @@ def _too_many(draft: Draft, count: int) -> bool:
 def _lost(draft: Draft, case: Case) -> None:
     """A node that is not listed is given some time before its case is ended: ending is for good.
 
-    One whose provider was asked for another machine is waited for as long as a swap may take.
+    One that is out of service is waited for longer: a machine that is rebooted or mended comes back without our mark,
+    and would be in service again on no evidence. One whose provider was asked for another machine is waited for as long
+    as a swap may take, and none is given up while a procedure runs on it.
     """
     key = _gone_key(case)
     standing = draft.state.holds.get(key)
-    waits = SWAP_TAKES if case.told_provider else GONE_FOR
+    waits = SWAP_TAKES if case.told_provider else AWAY_FOR if case.marked else GONE_FOR
     if standing is None:
         until = f"unless it is back within {format_duration(waits)}"
         why = ", and its provider was told" if case.told_provider else ""
         reason = f"{case.node} is no node of the cluster{why}; its case is retired {until}"
         held = {"held_by": HeldBy.GONE, "hold_key": key}
         draft.hold(draft.about_case(Kind.HELD, Action.RETIRE, case, reason, **held))
-    elif draft.now >= standing.since + waits:
+    elif draft.now >= standing.since + waits and (case.run is None or draft.now >= case.run.until + GONE_FOR):
         _end(draft, case, Action.RETIRE, Phase.RETIRED, f"{case.node} left the cluster: no node is called so any more")
         draft.lift(key, f"case {case.id} is retired")
 
@@ -145,6 +149,8 @@ def marks(draft: Draft) -> None:
             draft.lift(key, f"the mark on {node.name} is explained")
         elif node.name in waiting:
             continue  # told by one hold for all of them
+        elif draft.disbelieved:
+            continue  # another cluster's marks are not taken over
         elif restored.adoptable(draft, node, said) and draft.open_case(node.name) is None:
             restored.take_over(draft, node, said)
         else:
@@ -155,7 +161,7 @@ def marks(draft: Draft) -> None:
 
 def late_marks(draft: Draft) -> None:
     """What could not be marked for long is not marked on old evidence (the API was down, the switch was thrown)."""
-    if restored.stands(draft):
+    if restored.stands(draft) or draft.disbelieved:
         return
     for case in draft.open_cases():
         if not case.waits_for_mark or case.by_person:
@@ -175,7 +181,7 @@ def deadlines(draft: Draft) -> None:
 
     So is a suspicion of which nobody knows whether it still stands: no end is made of what is unknown (invariant 1).
     """
-    if restored.stands(draft):
+    if restored.stands(draft) or draft.disbelieved:
         return
     for case in draft.open_cases():
         rule = TRANSITIONS[case.phase]
@@ -238,9 +244,28 @@ def _unknown_since(draft: Draft, case: Case) -> str | None:
         return NO_CASE[HeldBy.GRACE]
     found = dict.fromkeys(f.policy for f in case.findings if f.verdict is not Verdict.GOOD)
     blind = [name for name in found if not draft.knows([name])]
-    if not blind:
-        return None
-    return f"{'policy' if len(blind) == 1 else 'policies'} {in_words(blind)} cannot be judged"
+    if blind:
+        return f"{'policy' if len(blind) == 1 else 'policies'} {in_words(blind)} cannot be judged"
+    missed = [name for name in found if not _seen(draft, case, name)]
+    if missed:
+        return f"{'policy' if len(missed) == 1 else 'policies'} {in_words(missed)} cannot see all of the machine"
+    return None
+
+
+def _seen(draft: Draft, case: Case, name: str) -> bool:
+    """Whether a policy that is judged sees the machine with all its GPUs; one that does not look there need not.
+
+    An exporter that died, or a GPU that fell off the bus, finds nothing bad.
+    """
+    policy, judgement, node = draft.rules.policy(name), draft.judgement(name), draft.nodes.get(case.node)
+    if policy is None:
+        return True
+    if judgement is None or node is None:
+        return False
+    if not selects(policy.spec.node_selector, node):
+        return True
+    wanted = node.gpus if draft.rules.signal_of(policy).device is DeviceKind.GPU else None
+    return judgement.covered_by.get(node.name, 0) >= (wanted or 1)
 
 
 def _dismiss(draft: Draft, case: Case) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from quarantine.core import maintenance, pauses, restored, waivers
-from quarantine.core.answers import person, refuse
+from quarantine.core.answers import of_another, person, refuse
 from quarantine.core.case import Phase
 from quarantine.core.decision import Action, Kind, Request, RequestKind, Word, WordKind
 from quarantine.core.draft import Draft
@@ -139,6 +139,8 @@ def _repaired(draft: Draft, request: Request) -> None:
     case = draft.open_case(request.node)
     if case is None or not case.marked:
         return refuse(draft, request, f"{request.node} is not out of service by any case")
+    if (why := of_another(case, request)) is not None:
+        return refuse(draft, request, why)
     draft.emit(
         draft.about_case(
             Kind.DECIDED,

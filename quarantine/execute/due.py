@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from quarantine.core import marks, pauses
+from quarantine.core import marks, overtaken, pauses
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import PendingEffect, State
+from quarantine.core.maintenance import under_way
 from quarantine.core.model import Mode, Node
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
@@ -19,7 +20,7 @@ TICKET_FIRST = timedelta(minutes=2)
 EVICT_WITHIN = AGAIN  # longer ago, and the moment at which its pods were to leave has passed: the plan looks anew
 
 # What takes away, or only shows: neither the observing mode nor a pause stops it.
-ALWAYS = frozenset({Effect.UNMARK, Effect.CONDITION, Effect.CLOSE, Effect.PHASE})
+ALWAYS = frozenset({Effect.UNMARK, Effect.STOP, Effect.CONDITION, Effect.CLOSE, Effect.PHASE})
 ON_NODES = frozenset(
     {Effect.MARK, Effect.UNMARK, Effect.PHASE, Effect.CONDITION, Effect.RUN, Effect.EVICT, Effect.REPLACE}
 )
@@ -60,23 +61,36 @@ def rested(pending: PendingEffect, case: Case, earliest: datetime | None, now: d
 
 
 def missed(pending: PendingEffect, case: Case, now: datetime) -> bool:
-    """Whether pods that were never asked were to leave so long ago that they may be at another moment by now."""
-    return pending.attempts == 0 and bool(case.leaving) and now >= case.leaving[-1].at + EVICT_WITHIN
+    """Whether pods were to leave, or were last asked to, so long ago that they may be at another moment by now."""
+    if not case.leaving:
+        return False
+    at = case.leaving[-1].at
+    return now >= max(at, pending.last_attempt_at or at) + EVICT_WITHIN
 
 
-def fits(pending: PendingEffect, case: Case, node: Node | None, rules: Rules, now: datetime) -> bool:
+def fits(pending: PendingEffect, case: Case, node: Node | None, state: State, rules: Rules, now: datetime) -> bool:
     """Whether the case and its node, as they are at this moment, let it be done. Else the next plan sees why not."""
-    if pending.effect in _AFTER_MARK and not _done(case, Effect.MARK):
+    shows = pending.effect is Effect.CONDITION and case.open
+    if (shows or pending.effect in _AFTER_MARK) and not _done(case, Effect.MARK):
         return False
-    if pending.effect is Effect.CONDITION and case.open and not _done(case, Effect.MARK):
-        return False
+    if not overtaken.in_place(pending.effect, case):
+        return False  # an older record: what was left behind is void by now
+    if pending.effect is Effect.RUN and case.is_pending(Effect.STOP):
+        return False  # one procedure at a time on a machine
     if pending.effect is Effect.NOTIFY and now < pending.decided_at + TICKET_FIRST:
         # The message names the ticket, so it waits for it a while; longer, and people should be told all the same.
         return not any(case.is_pending(effect) for effect in (Effect.TICKET, Effect.REPLACE))
     if pending.effect not in _TO_THE_MACHINE or node is None or not marks.machine_matches(node, case.machine):
         return True  # what is said of a machine that is gone is said by the effect itself
+    return _undisturbed(pending, case, node, state, rules, now)
+
+
+def _undisturbed(pending: PendingEffect, case: Case, node: Node, state: State, rules: Rules, now: datetime) -> bool:
+    """Whether nobody has a hand on the machine."""
     if marks.case_on(node, rules.prefix) != case.id:
         return False  # somebody wants the machine back
+    if under_way({node.name: node}, state.words.values(), rules, now):
+        return False  # somebody works on it
     return pending.effect is not Effect.EVICT or node.unschedulable or not case.cordoned_by_us
 
 

@@ -51,7 +51,7 @@ class Executor:
         for pending in trying:
             case = state.cases[pending.case]
             node = seen.get(case.node)
-            if not due.fits(pending, case, node, self.rules, self.clock.now()):
+            if not due.fits(pending, case, node, state, self.rules, self.clock.now()):
                 continue
             self.ledger.attempt(term, pending.key, self.clock.now())
             try:
@@ -93,41 +93,41 @@ class Executor:
             case Effect.MARK:
                 outcome = nodes.mark(self.cluster, self.rules, case, node)
             case Effect.UNMARK:
-                outcome = self._unmark(case, node)
+                outcome = nodes.unmark(self.cluster, self.rules, case, node)
+            case Effect.STOP:
+                outcome = machines.stop(self.procedures, self.rules, case)
             case Effect.PHASE:
                 outcome = nodes.phase(self.cluster, self.rules, case, node)
             case Effect.CONDITION:
                 outcome = nodes.condition(self.cluster, self.rules, case, node)
             case Effect.EVENT:
                 outcome = nodes.event(self.cluster, case)
+            case Effect.TICKET | Effect.REPLACE | Effect.NOTIFY | Effect.CLOSE:
+                outcome = self._say(pending.effect, state, case, node, cluster)
             case Effect.EVICT:
                 outcome = self._evict(term, pending, case, node)
             case Effect.RUN:
                 outcome = self._run(pending, case, node)
-            case Effect.TICKET:
-                outcome = people.ticket(self.tickets, self.rules, state, case, cluster)
-            case Effect.REPLACE:
-                outcome = self._replace(state, case, node, cluster)
-            case Effect.NOTIFY:
-                outcome = people.message(self.notifier, self.rules, state, case, cluster)
-            case Effect.CLOSE:
-                outcome = people.close(self.tickets, case)
             case _:
                 assert_never(pending.effect)
         return outcome
 
-    def _unmark(self, case: Case, node: Node | None) -> Outcome:
-        """The mark first: a procedure that does not end keeps nobody's machine out."""
-        outcome = nodes.unmark(self.cluster, self.rules, case, node)
-        ended = machines.stop(self.procedures, self.rules, case)
-        return Outcome(f"{outcome.reason}{ended}", outcome.ref)
+    def _say(self, effect: Effect, state: State, case: Case, node: Node | None, cluster: str) -> Outcome:
+        """To the provider, and to people."""
+        if effect is Effect.TICKET:
+            return people.ticket(self.tickets, self.rules, state, case, cluster)
+        if effect is Effect.REPLACE:
+            return self._replace(state, case, node, cluster)
+        if effect is Effect.NOTIFY:
+            return people.message(self.notifier, self.rules, state, case, cluster)
+        return people.close(self.tickets, case)
 
     def _evict(self, term: int, pending: PendingEffect, case: Case, node: Node | None) -> Outcome:
         gone = machines.another(node, case)
         if gone:
             return Outcome(gone, done=False)
         if due.missed(pending, case, self.clock.now()):
-            return Outcome(f"the moment at which pods were to leave {case.node} has passed: none was asked to")
+            return Outcome(f"the moment at which pods were to leave {case.node} has passed: none is asked to")
         return machines.evict(self.cluster, case, self._still_writer(term))
 
     def _run(self, pending: PendingEffect, case: Case, node: Node | None) -> Outcome:

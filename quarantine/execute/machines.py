@@ -88,19 +88,24 @@ def _in_its_way(cluster: Cluster, rules: Rules, case: Case, purpose: Purpose) ->
     return training_on(cluster, rules, case) if purpose is Purpose.BURN_IN else ()
 
 
-def stop(procedures: Procedures | None, rules: Rules, case: Case) -> str:
-    """End what still runs for a case that has ended; in words, empty where nothing does. Raises Unavailable."""
-    run = case.run
-    if run is None or procedures is None:
-        return ""
-    spec = rules.procedures.get(run.procedure)
-    if spec is None:
-        return f"; {run.name} may still run, and no procedure is called {run.procedure} any more: end it by hand"
-    try:
-        procedures.stop(run, spec)
-    except Refused as error:
-        return f"; {run.name} may still run and could not be ended: {error}"
-    return f"; {run.name} is ended"
+def stop(procedures: Procedures | None, rules: Rules, case: Case) -> Outcome:
+    """End what may still run though the case has ended or gone on without it. Raises Unavailable."""
+    ended, left = [], []
+    for run in case.loose_runs:
+        spec = rules.procedures.get(run.procedure)
+        if procedures is None or spec is None:
+            left.append(f"{run.name} may still run, and there is no procedure {run.procedure} any more: end it by hand")
+            continue
+        try:
+            procedures.stop(run, spec)
+        except Refused as error:
+            left.append(f"{run.name} may still run and could not be ended: {error}")
+        else:
+            ended.append(run.name)
+    over = f"{in_words(ended)} on {case.node} {'is' if len(ended) == 1 else 'are'} ended"
+    if left:
+        return Outcome("; ".join([*([over] if ended else []), *left]), done=False)
+    return Outcome(over if ended else f"nothing runs on {case.node} for case {case.id} any more")
 
 
 def another(node: Node | None, case: Case) -> str:

@@ -13,9 +13,13 @@ from quarantine.ports import Cluster
 
 
 def mark(cluster: Cluster, rules: Rules, case: Case, node: Node | None) -> Outcome:
-    """Taint, cordon, label and annotate. Raises Conflict where a person took the taint away a moment ago."""
+    """Taint, cordon, label and annotate. Never given up, or a bad machine would be in service with a case that says it
+    is not: one that is not seen may be back, and the plan says what becomes of the case if it is not.
+
+    Raises Conflict where the machine is not there, or where a person took the taint away a moment ago.
+    """
     if node is None or not marks.machine_matches(node, case.machine):
-        return Outcome(f"{case.node} is not the machine of case {case.id} any more", done=False)
+        raise Conflict(f"{case.node} is not marked, since the machine of case {case.id} is not seen there")
     prefix = rules.prefix
     said = f"{marks.taint_key(prefix)}={case.id}:NoSchedule"
     if marks.case_on(node, prefix) == case.id:
@@ -35,7 +39,7 @@ def mark(cluster: Cluster, rules: Rules, case: Case, node: Node | None) -> Outco
     try:
         written = cluster.patch_node(patch)
     except NodeGone as error:
-        return Outcome(str(error), done=False)
+        raise Conflict(str(error)) from error
     by_us = marks.cordoned_by_us(patch, prefix)
     cordoned = by_us and patch.unschedulable and not node.unschedulable
     cordon = "cordoned and " if cordoned else "left cordoned as it was and " if node.unschedulable else ""

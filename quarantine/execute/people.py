@@ -32,12 +32,19 @@ def replacement_key(case: Case, number: int | None = None) -> str:
     return f"{case.id}-replace" if count == 1 else f"{case.id}-replace-{count}"
 
 
+def report_key(case: Case, number: int | None = None) -> str:
+    """The key of a ticket that reports the machine: one of its own for each machine that is reported in the case."""
+    count = max(1, sum(1 for rung in case.rungs if rung.step is Step.REPORT)) if number is None else number
+    return case.id if count == 1 else f"{case.id}-report-{count}"
+
+
 def ticket(tickets: Tickets | None, rules: Rules, state: State, case: Case, cluster: str) -> Outcome:
     """Report the machine to its provider."""
     if tickets is None:
         return Outcome(f"{_NO_TICKETS}, so none was filed", done=False)
     # Looked up at every attempt: an earlier one may have been filed without its answer reaching us.
-    filed = tickets.find(case.id) or tickets.open(letters.report(case, cluster, rules, state=state))
+    report = replace(letters.report(case, cluster, rules, state=state), key=report_key(case))
+    filed = tickets.find(report.key) or tickets.open(report)
     return Outcome(f"ticket {filed.ref} reports {case.node}", filed.ref)
 
 
@@ -72,8 +79,9 @@ def close(tickets: Tickets | None, case: Case) -> Outcome:
     """End the case's tickets that are still open, since it has ended."""
     if tickets is None:
         return Outcome(f"{_NO_TICKETS}, so there is none to close", done=False)
-    times = sum(1 for rung in case.rungs if rung.step is Step.REPLACE)
-    keys = [case.id, *(replacement_key(case, number) for number in range(1, max(1, times) + 1))]
+    asked = [rung.step for rung in case.rungs]
+    keys = [report_key(case, number) for number in range(1, max(1, asked.count(Step.REPORT)) + 1)]
+    keys += [replacement_key(case, number) for number in range(1, max(1, asked.count(Step.REPLACE)) + 1)]
     why = f"case {case.id} on {case.node} has ended: {_ENDED.get(case.phase, 'nothing is asked for any more')}"
     closed, refused = [], []
     for found in filter(None, (tickets.find(key) for key in keys)):

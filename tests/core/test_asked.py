@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from quarantine.core.case import Phase
 from quarantine.core.decision import Request, RequestKind, State
-from quarantine.core.model import Mode, PolicyAnswers
+from quarantine.core.model import Machine, Mode, PolicyAnswers
 from quarantine.core.planner import plan
 from tests.core.test_planner import flap
 from tests.core.world import (
@@ -26,6 +28,7 @@ from tests.core.world import (
     rules,
     seen,
     snapshot,
+    suspected,
     told,
 )
 
@@ -54,6 +57,28 @@ def test_a_persons_suspicion_is_acted_on_when_the_installation_enforces() -> Non
     assert plan(snapshot(None, state=state, mode=Mode.OBSERVE), rules()).decisions == ()
     made = plan(snapshot(None, state=state), rules())
     assert told(made) == [("quarantine", "node-6", None), ("ticket", "node-6", None), ("notify", "node-6", None)]
+
+
+@pytest.mark.parametrize("there", ["away", "another"])
+def test_a_persons_suspicion_of_a_node_that_is_not_there_waits(there: str) -> None:
+    nodes = fleet()
+    state = after(State(), plan(snapshot(nodes, requests=[ask(OPEN, "node-6")], mode=Mode.OBSERVE), rules()))
+    away = nodes.pop("node-6")
+    if there == "another":
+        nodes["node-6"] = replace(away, machine=Machine("another"))
+    made = plan(snapshot(nodes, state=state), rules())
+    assert all(d.action.value != "quarantine" for d in made.decisions)
+
+
+def test_a_person_who_asks_for_what_is_suspected_already_is_heeded() -> None:
+    look = snapshot(None, requests=[ask(OPEN, "node-3")], state=suspected(), mode=Mode.OBSERVE)
+    state = after(look.state, plan(look, rules()))
+    nodes = fleet()
+    given = {"gpu-hot": answers(nodes, good=[hot("node-3", value=60)])}
+    state = after(state, plan(snapshot(nodes, state=state, given=given, mode=Mode.OBSERVE), rules()))
+    made = plan(snapshot(nodes, state=state), rules())
+    assert told(made)[0] == ("quarantine", "node-3", None)
+    assert made.decisions[0].reason == "node-3 is taken out as an engineer (cli) asked"
 
 
 def test_no_metric_ends_a_persons_suspicion() -> None:

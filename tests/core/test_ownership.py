@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quarantine.core.case import Case, Effect, EffectStatus, Phase
+from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind, RequestKind, State
 from quarantine.core.marks import case_on
 from quarantine.core.model import Mode, Node, Sample, Taint
@@ -165,10 +165,39 @@ def test_row_a_known_program_took_our_taint_away() -> None:
     assert opened(state).phase is Phase.QUARANTINED
 
 
-def taken_away(state: State, nodes: Mapping[str, Node], by: str, now: datetime) -> tuple[State, Plan]:
+@pytest.mark.parametrize("known", [True, False])
+def test_row_a_program_took_our_taint_away_two_dozen_times_within_a_day(known: bool) -> None:
+    law = rules(automata=[DRIVER]) if known else rules()
+    step = 5 * MINUTE if known else 30 * MINUTE
+    state, nodes = quarantined()
+    now, count = NOW, 0
+    rows: list[Decision] = []
+    while count < 24:
+        now, count = now + step, count + 1
+        state, made = taken_away(state, nodes, DRIVER, now, law)
+        assert told(made) == [("remark", "node-3", None)]
+    begun = now
+    while now < begun + 24 * HOUR:
+        now += step
+        state, made = taken_away(state, nodes, DRIVER, now, law)
+        rows += made.decisions
+        state, made = look(state, nodes, law=law, now=now + MINUTE)
+        rows += made.decisions
+    assert [d.held_by for d in rows].count(HeldBy.REWRITTEN) == 1, "people are told once"
+    assert {d.action for d in rows} == {Action.REMARK}
+    assert len([d for d in rows if d.held_by is None]) == 24, "and it is put back, once an hour"
+    assert "put back once an hour at most" in next(d.reason for d in rows if d.held_by is not None)
+    state, made = look(state, nodes, law=law, now=now + 6 * HOUR)
+    assert told(made) == [("judge", None, None)]
+    assert state.holds == {}
+
+
+def taken_away(
+    state: State, nodes: Mapping[str, Node], by: str, now: datetime, law: Rules | None = None
+) -> tuple[State, Plan]:
     """A program takes our taint away; it is put back where that is decided."""
     lost = {**nodes, "node-3": stripped(nodes["node-3"], by)}
-    state, made = look(state, lost, now=now)
+    state, made = look(state, lost, law=law, now=now)
     return carried_out(state, lost)[0], made
 
 
@@ -296,7 +325,9 @@ def test_row_the_node_is_not_listed() -> None:
     state, nodes = out_and_untold()
     state, made = look(state, without(nodes), law=unasked())
     assert told(made) == [("retire", "node-3", "gone")]
-    state, made = look(state, without(nodes), law=unasked(), now=NOW + 10 * MINUTE)
+    state, made = look(state, without(nodes), law=unasked(), now=NOW + 5 * HOUR)
+    assert made.decisions == ()
+    state, made = look(state, without(nodes), law=unasked(), now=NOW + 6 * HOUR)
     assert ("retire", "node-3", None) in told(made)
     assert state.holds == {}
 

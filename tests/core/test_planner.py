@@ -131,7 +131,7 @@ def test_an_unanswered_policy_is_unknown_and_held_once() -> None:
     state = after(State(), made)
     assert plan(replace(look, state=state), rules()).decisions == ()
     back = plan(snapshot(nodes, hot("node-3"), state=state), rules())
-    assert told(back)[0] == ("judge", None, None)
+    assert ("judge", None, None) in told(back)
     assert told(back)[1] == ("quarantine", "node-3", None)
 
 

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from quarantine.core.case import Effect, EffectStatus
+from quarantine.core.case import Effect, EffectStatus, Phase
 from quarantine.core.decision import RequestKind, State
 from quarantine.core.model import Machine, Mode, Node, PolicyAnswers, Samples, Taint
 from quarantine.core.planner import plan
+from tests.core.treatment.life import COMMAND, ON_PROOF, PROCEDURES, REBOOT, Life, law
 from tests.core.world import (
     DOWNED,
     FAILED,
@@ -27,14 +28,23 @@ from tests.core.world import (
     policy,
     quarantined,
     rules,
+    seen,
     snapshot,
     suspected,
     told,
 )
 
+HOUR = timedelta(hours=1)
+
 
 def recreated(name: str, **machine: str) -> Node:
     return node(name, machine=replace(node(name).machine, node_uid="another", **machine))  # type: ignore[arg-type]
+
+
+def strange(known: Node) -> Node:
+    """Another cluster's machine of the same name, with nothing of ours on it."""
+    machine = Machine(f"u-{known.name}", f"b://{known.name}", f"s-{known.name}")
+    return replace(known, machine=machine, taints=(), annotations={}, unschedulable=False)
 
 
 QUIET = policy(response={"ticket": "none"})
@@ -46,19 +56,55 @@ def untold() -> tuple[State, dict[str, Node]]:
     return carried_out(after(State(), plan(snapshot(known, hot("node-3")), rules(QUIET))), known)
 
 
-def test_a_node_that_is_not_listed_gets_ten_minutes_before_its_case_is_retired() -> None:
+def test_a_marked_node_that_is_not_listed_gets_six_hours_before_its_case_is_retired() -> None:
     state, nodes = untold()
     del nodes["node-3"]
     look = snapshot(nodes, state=state)
     first = plan(look, rules(QUIET))
     assert told(first) == [("retire", "node-3", "gone")]
     state = after(state, first)
-    assert plan(replace(look, state=state, now=NOW + 9 * MINUTE), rules(QUIET)).decisions == ()
-    last = plan(replace(look, state=state, now=NOW + 10 * MINUTE), rules(QUIET))
+    assert plan(replace(look, state=state, now=NOW + 6 * HOUR - MINUTE), rules(QUIET)).decisions == ()
+    last = plan(replace(look, state=state, now=NOW + 6 * HOUR), rules(QUIET))
     assert ("retire", "node-3", None) in told(last)
     state = after(state, last)
     assert state.open_case_of("node-3") is None
     assert state.holds == {}
+
+
+def test_a_suspected_node_that_is_not_listed_gets_ten_minutes() -> None:
+    nodes = {name: n for name, n in fleet().items() if name != "node-3"}
+    look = snapshot(nodes, state=suspected(), mode=Mode.OBSERVE)
+    state = after(look.state, plan(look, rules()))
+    assert plan(replace(look, state=state, now=NOW + 9 * MINUTE), rules()).decisions == ()
+    last = plan(replace(look, state=state, now=NOW + 10 * MINUTE), rules())
+    assert ("retire", "node-3", None) in told(last)
+    assert after(state, last).holds == {}
+
+
+def test_a_machine_whose_node_is_deleted_while_it_reboots_comes_back_in_its_case() -> None:
+    life = Life(law(ladder=[REBOOT], release=ON_PROOF))
+    life.cycles(2)
+    life.running()
+    away = life.nodes.pop("node-3")
+    life.hot = False
+    life.cycles(12)
+    assert life.phase() is Phase.REMEDY
+    back = replace(away.machine, node_uid="another", boot_id="another")
+    life.nodes["node-3"] = replace(away, machine=back, taints=(), annotations={}, unschedulable=False)
+    life.cycle()
+    assert life.phase() is Phase.REMEDY
+    assert any(taint.value == life.case.id for taint in life.nodes["node-3"].taints), "it is marked again"
+
+
+def test_no_case_is_retired_while_a_procedure_has_time_left() -> None:
+    slow = {"node-reboot": COMMAND.model_copy(update={"timeout": 8 * HOUR})}
+    life = Life(replace(law(ladder=[REBOOT], release=ON_PROOF), procedures={**PROCEDURES, **slow}))
+    life.cycles(2)
+    life.running()
+    del life.nodes["node-3"]
+    life.cycle()
+    life.wait(7 * HOUR)
+    assert life.phase() is Phase.REMEDY
 
 
 def test_a_node_that_is_back_in_time_keeps_its_case() -> None:
@@ -80,7 +126,7 @@ def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
     elif seen == "others":
         known = {f"other-{n}": node(f"other-{n}") for n in range(20)}
     elif seen == "strangers":  # another cluster has machines under the same names
-        known = {name: replace(n, machine=Machine(f"u-{name}", f"b://{name}", f"s-{name}")) for name, n in nodes.items()}
+        known = {name: strange(n) for name, n in nodes.items()}
     else:
         known, law = nodes, replace(law, prefix="another.prefix")
     look = snapshot(known, state=state, given={"gpu-hot": answers(known)}, now=NOW + MINUTE)
@@ -90,8 +136,39 @@ def test_when_many_are_gone_at_once_our_sight_is_suspect(seen: str) -> None:
     state = after(state, made)
     late = plan(replace(look, state=state, now=NOW + timedelta(days=1)), law)
     assert all(case.open for case in after(state, late).cases.values())
-    calm = plan(snapshot(nodes, state=state, now=NOW + 2 * MINUTE), rules())
+    calm = plan(snapshot(nodes, state=state, now=NOW + 20 * MINUTE), rules())
     assert after(state, calm).holds == {}
+
+
+def test_what_is_not_believed_of_the_cluster_takes_no_machine_out_and_opens_no_case() -> None:
+    state, nodes = quarantined("node-3", "node-4", "node-5")
+    others = {name: strange(n) for name, n in nodes.items()}
+    newcomer = Taint("quarantine.gpu/suspect", "q-other")
+    others["node-8"] = replace(others["node-8"], taints=(newcomer,))
+    look = snapshot(others, hot("node-9"), hot("node-10"), state=state, now=NOW + MINUTE)
+    made = plan(look, rules())
+    assert told(made) == [
+        ("retire", None, "sight"),
+        ("quarantine", "node-10", "sight"),
+        ("quarantine", "node-9", "sight"),
+    ]
+    state = after(state, made)
+    assert plan(replace(look, state=state), rules()).decisions == ()
+    assert state.open_case_of("node-9") is None, "a case more would make those that are gone the fewer"
+    seen = plan(snapshot(nodes, hot("node-9"), state=state, now=NOW + 2 * MINUTE), rules())
+    assert ("quarantine", "node-9", None) in told(seen)
+    assert after(state, seen).holds == {}
+
+
+def test_a_suspicion_is_not_acted_on_or_ended_by_what_is_not_believed() -> None:
+    state, nodes = quarantined("node-3", "node-4", "node-5")
+    state = after(state, plan(snapshot(nodes, hot("node-9"), state=state, mode=Mode.OBSERVE), rules()))
+    others = {name: strange(n) if name in ("node-3", "node-4", "node-5") else n for name, n in nodes.items()}
+    held = plan(snapshot(others, hot("node-9"), state=state, now=NOW + MINUTE), rules())
+    assert ("quarantine", "node-9", "sight") in told(held)
+    well = {"gpu-hot": answers(others, good=[hot("node-9", value=60)])}
+    late = snapshot(others, state=after(state, held), given=well, now=NOW + timedelta(days=15))
+    assert plan(late, rules()).decisions == ()
 
 
 def test_a_node_that_was_to_be_replaced_is_waited_for_as_long_as_a_swap_may_take() -> None:
@@ -229,6 +306,30 @@ def test_one_that_found_it_and_sees_nothing_since_keeps_it_open_and_is_told_once
     waiting = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
     unmarked = plan(snapshot(nodes, state=waiting, now=NOW + 11 * MINUTE, given=given), both)
     assert ("dismiss", "node-3", None) not in told(unmarked)
+
+
+@pytest.mark.parametrize("seven", [False, True])
+def test_a_machine_that_is_not_seen_or_not_in_full_is_not_known_to_be_good(seven: bool) -> None:
+    """Its exporter is dead, or a GPU fell off the bus: that nothing bad is found ends nothing."""
+    nodes = {name: replace(n, gpus=8) for name, n in fleet().items()}
+    others = seen({name: n for name, n in nodes.items() if name != "node-3"})
+    left = seen({"node-3": nodes["node-3"]}, devices=7).samples if seven else ()
+    given = {"gpu-hot": answers(nodes, coverage=replace(others, samples=(*others.samples, *left)))}
+    look = snapshot(nodes, state=suspected(), now=NOW + timedelta(days=15), mode=Mode.OBSERVE, given=given)
+    made = plan(look, rules())
+    assert told(made) == [("release", "node-3", "overdue")]
+    assert "policy gpu-hot cannot see all of the machine" in made.decisions[0].reason
+    waiting = after(State(), plan(snapshot(nodes, hot("node-3")), rules()))
+    assert plan(snapshot(nodes, state=waiting, now=NOW + 11 * MINUTE, given=given), rules()).decisions == ()
+
+
+def test_a_policy_that_looks_there_no_more_keeps_no_case_open() -> None:
+    nodes = fleet()
+    elsewhere = rules(policy(nodeSelector={"gpu": "other"}))
+    given = {"gpu-hot": answers({"node-1": replace(nodes["node-1"], labels={"gpu": "other"})})}
+    nodes["node-1"] = replace(nodes["node-1"], labels={"gpu": "other"})
+    late = snapshot(nodes, state=suspected(), now=NOW + timedelta(days=15), mode=Mode.OBSERVE, given=given)
+    assert ("dismiss", "node-3", None) in told(plan(late, elsewhere))
 
 
 def test_a_suspicion_that_is_still_bad_after_its_deadline_is_told_once() -> None:

@@ -26,13 +26,16 @@ def leave(here: Lab, *names: str) -> None:
     here.kube.pods[NODE] = tuple(pod(name) for name in names)
     here.decide(Action.DRAIN, phase=Phase.DRAINING)
     leaving = Leaving(here.clock.at, tuple(refs(names)))
-    here.decide(Action.EVICT, leaving=leaving, effects=(Effect.EVICT,))
+    here.decide(Action.EVICT, phase=Phase.DRAINING, leaving=leaving, effects=(Effect.EVICT,))
+
+
+PHASES = {Purpose.RESET: Phase.REMEDY, Purpose.BURN_IN: Phase.PROBATION}
 
 
 def order(here: Lab, purpose: Purpose = Purpose.EVIDENCE, by: str = "bug-report") -> Run:
     """A procedure is to be run."""
     run = Run(f"{here.case.id}-{purpose}-1", purpose, by, here.clock.at, here.clock.at + timedelta(hours=1))
-    here.decide(Action.RUN, run=run, effects=(Effect.RUN,))
+    here.decide(Action.RUN, run=run, effects=(Effect.RUN,), phase=PHASES.get(purpose))
     return run
 
 
@@ -113,11 +116,17 @@ def test_nobody_is_evicted_once_the_cordon_is_gone(here: Lab) -> None:
 def test_nothing_is_done_to_a_machine_whose_taint_is_gone(here: Lab) -> None:
     leave(here, "a")
     order(here)
-    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    taints = here.kube.held[NODE].taints
     here.kube.change(taints=())
     here.act()
     assert here.kube.evicted == []
     assert here.runner.begun == {}
+    here.kube.change(taints=taints)
+    here.act()
+    here.decide(Action.DRAIN, phase=Phase.DRAINED)
+    here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
+    here.kube.change(taints=())
+    here.act()
     assert here.tickets.find(f"{here.case.id}-replace") is None
 
 
@@ -235,6 +244,7 @@ def test_a_burn_in_leaves_training_alone_and_evidence_is_taken_beside_it(here: L
     here.act()
     assert len(here.runner.begun) == 1
     here.kube.pods[NODE] = (pod("worker", Class.TRAINING),)
+    here.decide(Action.PROVE, phase=Phase.QUARANTINED)
     order(here)
     here.act()
     assert len(here.runner.begun) == 2
@@ -288,7 +298,7 @@ def test_a_release_ends_what_still_runs_after_the_mark_is_gone(here: Lab) -> Non
     assert here.kube.held[NODE].taints == (), "what does not end keeps nobody's machine out"
     here.runner.trouble = None
     here.later(minutes=1)
-    assert any(f"{run.name} is ended" in said for said in here.act().done)
+    assert f"{run.name} on {NODE} is ended" in here.act().done
     assert here.runner.stopped == [run.name]
 
 
@@ -298,11 +308,11 @@ def test_a_run_that_cannot_be_ended_is_said_and_ends_the_matter(here: Lab) -> No
     here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK,))
     here.runner.trouble = ClusterRefused("it may not delete jobs")
     assert any("could not be ended: it may not delete jobs" in said for said in here.act().done)
-    assert here.status(Effect.UNMARK) == "done"
+    assert (here.status(Effect.UNMARK), here.status(Effect.STOP)) == ("done", "abandoned")
 
 
 def test_no_other_machine_is_asked_for_while_training_runs(here: Lab) -> None:
-    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     here.kube.pods[NODE] = (pod("worker", Class.TRAINING),)
     assert any("while training runs on it: jobs/worker" in said for said in here.act().postponed)
     here.kube.unseen.add(NODE)
@@ -317,14 +327,14 @@ def test_no_other_machine_is_asked_for_while_training_runs(here: Lab) -> None:
 
 
 def test_a_machine_that_has_left_already_is_asked_for_all_the_same(here: Lab) -> None:
-    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     del here.kube.held[NODE]
     here.act()
     assert here.tickets.find(f"{here.case.id}-replace") is not None
 
 
 def test_no_other_machine_is_asked_for_once_one_has_come(here: Lab) -> None:
-    here.decide(Action.STEP, effects=(Effect.REPLACE,))
+    here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     here.kube.change(machine=replace(here.kube.held[NODE].machine, node_uid="another"))
     here.act()
     assert here.tickets.find(f"{here.case.id}-replace") is None

@@ -10,7 +10,8 @@ from tests.execute.lab import Lab
 
 
 def ask_for_another(here: Lab, number: int = 0) -> None:
-    here.decide(Action.STEP, rung=Rung(Step.REPLACE, number, here.clock.at), effects=(Effect.REPLACE,))
+    rung = Rung(Step.REPLACE, number, here.clock.at)
+    here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, rung=rung, effects=(Effect.REPLACE,))
 
 
 def test_the_request_for_another_machine_is_a_ticket_of_its_own(here: Lab) -> None:

@@ -135,7 +135,7 @@ class Scenario(Model):
     nodes: dict[NodeName, Machine] = Field(default_factory=dict)
     every: Duration | None = Field(
         default=None,
-        description="Between two cycles of the controller; left out, 1m, and 2m where nothing is to happen.",
+        description="Between two cycles of the controller. Left out: 1m until all that must be out is due; 2m after.",
     )
     policies: tuple[Text, ...] = Field(
         default=(), description="Names, or groups of them; all of them enforce. Left out: all that are shipped."
@@ -163,9 +163,14 @@ class Scenario(Model):
         return self
 
     @property
-    def pace(self) -> timedelta:
-        """Between two cycles."""
-        return self.every or timedelta(minutes=2 if self.kind == "trap" else 1)
+    def cycles(self) -> list[timedelta]:
+        """When the controller looks: often while time counts, and whenever something is expected or happens."""
+        due = max((f.out_by for f in self.faults if isinstance(f.out_by, timedelta)), default=START)
+        often, seldom = self.every or timedelta(minutes=1), self.every or timedelta(minutes=2)
+        times = {n * often for n in range(due // often + 1)}
+        times |= {due + n * seldom for n in range((self.lasts - due) // seldom + 1)}
+        times |= {time for phases in self.outcome.phases.values() for time in phases}
+        return sorted(times | {event.at for event in self.events})
 
     @property
     def enforced(self) -> frozenset[str]:

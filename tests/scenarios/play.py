@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +26,7 @@ from tests.scenarios.stage import Stage, stage
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 WORKERS = 2
+KEPT = {"PATH", "HOME", "TMPDIR", "LANG", "QUARANTINE_SANDBOX_PROMETHEUS"}
 APART = timedelta(days=3)  # between two scenarios: no policy looks back so far
 
 # The whole simulated time stays in the head: compacting it would cost more than all the scenarios.
@@ -48,8 +50,6 @@ class Played:
 def play_all(files: Sequence[Path], *, workers: int = WORKERS) -> list[Played]:
     """All of them, in the order of `files`: each worker plays its share on a Prometheus of its own."""
     shares = [share for n in range(workers) if (share := files[n::workers])]
-    if len(shares) < 2:
-        return _share(files)
     # A fresh process each: they set the clock of the composition root, which there is one of.
     with ProcessPoolExecutor(len(shares), mp_context=get_context("spawn")) as pool:
         played = [one for share in pool.map(_share, shares) for one in share]
@@ -58,7 +58,9 @@ def play_all(files: Sequence[Path], *, workers: int = WORKERS) -> list[Played]:
 
 
 def _share(files: Sequence[Path]) -> list[Played]:
-    """Each in a stretch of time that no query of another reaches."""
+    """Each in a stretch of time that no query of another reaches. In a process that does nothing else."""
+    for name in os.environ.keys() - KEPT:  # requests looks through all of them for a proxy, at every question
+        del os.environ[name]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with PrometheusServer(flags=HEAD_ONLY) as server:
         return [play(file, server.url, FIRST + number * APART) for number, file in enumerate(files)]
@@ -90,8 +92,7 @@ def play(file: Path, prometheus: str, start: datetime) -> Played:
 def _cycles(made: Stage, played: Played, proxy: Proxy) -> None:
     scenario, waiting = made.scenario, sorted(made.scenario.events, key=lambda event: event.at)
     seen: dict[str, timedelta] = {}
-    for number in range(scenario.lasts // scenario.pace + 1):
-        when = number * scenario.pace
+    for when in scenario.cycles:
         made.time.at = made.start + when
         while waiting and waiting[0].at <= when:
             event = waiting.pop(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from quarantine.core.case import Case, Effect, Phase
+from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.draft import Draft
 from quarantine.core.model import Verdict
 from quarantine.core.obstacles import takes_out
@@ -18,8 +18,8 @@ from quarantine.core.upkeep import MARK_LATE
 def awaited(draft: Draft, due: Mapping[str, Owed], sites: Mapping[str, Site], nodes: Iterable[str]) -> bool:
     """Whether another of a gang's machines is about to be one of those that are emptied: it falls once and not twice.
 
-    `nodes`: where the gang has pods. Each wait ends by itself: a finding settles, a mark is written or late, evidence
-    has its time limit.
+    `nodes`: where the gang has pods. Each wait ends by itself: a finding settles, a machine's turn comes among those
+    that were held, a mark is written or late, evidence has its time limit.
     """
     cases = (draft.open_case(node) for node in nodes)
     return any(_comes(draft, due, sites, case) for case in cases if case is not None)
@@ -27,7 +27,7 @@ def awaited(draft: Draft, due: Mapping[str, Owed], sites: Mapping[str, Site], no
 
 def _comes(draft: Draft, due: Mapping[str, Owed], sites: Mapping[str, Site], case: Case) -> bool:
     if case.phase is Phase.SUSPECTED:
-        return _settles(draft, case)
+        return _settles(draft, case) or _has_its_turn(draft, case)
     drain = wanted(case, due)
     if drain is None or drain.when is Moment.NEVER or case.node in sites:
         return False
@@ -52,6 +52,12 @@ def _settles(draft: Draft, case: Case) -> bool:
         if rule is not None and rule.settle is not None and draft.now < finding.since + rule.settle:
             return True
     return False
+
+
+def _has_its_turn(draft: Draft, case: Case) -> bool:
+    """Whether it only waits for those that were held as well, and go out before it: it is bad now, and goes next."""
+    bad = draft.bad_now.get(case.node, frozenset())
+    return case.held_by is HeldBy.TRICKLE and any(finding.key in bad for finding in case.findings)
 
 
 def interruptions(cases: Iterable[Case]) -> int:

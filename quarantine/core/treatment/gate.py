@@ -26,7 +26,8 @@ MANY = 3  # so many at once, if they are most of the pool
 
 def newcomers(draft: Draft) -> None:
     """Open a case in probation for every node that is new in a pool with a gate."""
-    if draft.mode is Mode.OBSERVE or not any(pool.gate for pool in draft.rules.fleet.pools):
+    _forget(draft)
+    if draft.mode is Mode.OBSERVE or draft.disbelieved or not any(pool.gate for pool in draft.rules.fleet.pools):
         return
     known = {uid for case in draft.state.cases.values() for uid in _uids(case)}
     sizes: dict[str, int] = {}
@@ -45,11 +46,23 @@ def newcomers(draft: Draft) -> None:
                 _admit(draft, node, pool)
 
 
+def _forget(draft: Draft) -> None:
+    """What was told of a pool that has no gate any more, or is none, is over."""
+    gated = {f"{GATE}{pool.name}" for pool in draft.rules.fleet.pools if pool.gate is not None}
+    for key in [key for key in draft.state.holds if key.startswith(GATE) and key not in gated]:
+        draft.lift(key, f"pool {key.removeprefix(GATE)} has no gate any more")
+
+
 def _let_in(draft: Draft, pool: Pool, new: int, size: int) -> bool:
-    """Whether so many may be marked: those that are at the gate already count with them."""
-    key = f"{GATE}{pool.name}"
-    at_the_gate = sum(1 for case in draft.open_cases() if case.gate and case.pool == pool.name)
-    many = new + at_the_gate
+    """Whether so many may be marked: those that came to the gate a moment ago count with them.
+
+    One that has failed there waits for days, and is no sign that the cluster was made again.
+    """
+    assert pool.gate is not None  # noqa: S101
+    key, younger = f"{GATE}{pool.name}", pool.gate.younger
+    gated = (case for case in draft.state.cases.values() if case.gate and case.pool == pool.name)
+    waiting = (case for case in gated if case.open or case.phase_since >= draft.now)  # ended in this plan: was there
+    many = new + sum(1 for case in waiting if draft.now < case.opened_at + younger)
     if new == 0 or many < MANY or 2 * many <= max(size, pool.size or 0):
         draft.lift(key, f"most of pool {pool.name} is not new any more")
         return True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from quarantine.core.case import Case, Effect, Rung, Step
 from quarantine.core.decision import State
 from quarantine.core.marks import same_machine
 from quarantine.core.response import LadderStep
+from quarantine.core.treatment.place import swapped_whole_at
 
 MEMORY = timedelta(days=28)  # what was tried longer before the machine was taken out counts no more
 
@@ -40,7 +41,26 @@ def climbed(rungs: Iterable[Rung], steps: Sequence[LadderStep]) -> int:
 
 
 def taken(case: Case) -> tuple[Rung, ...]:
-    """The steps that were taken in a case. A ticket that an older version filed is one: it is not filed again."""
+    """The steps that were taken about the machine that stands in a case. Nothing was tried on another one that came.
+
+    A ticket that an older version filed is a step: it is not filed again.
+    """
+    whole, rungs = swapped_whole_at(case), _all_taken(case)
+    return rungs if whole is None else tuple(rung for rung in rungs if rung.at >= whole)
+
+
+def out_since(case: Case) -> datetime:
+    """Since when the machine that stands in a case is out: another one that came is since it came."""
+    whole = swapped_whole_at(case)
+    return case.taken_out_at if whole is None else max(whole, case.taken_out_at)
+
+
+def answered(case: Case, rung: Rung) -> bool:
+    """Whether the machine was repaired or exchanged after this step: it is no more what is waited for."""
+    return case.renewed_at is not None and case.renewed_at >= rung.at
+
+
+def _all_taken(case: Case) -> tuple[Rung, ...]:
     if Effect.TICKET in case.effects and not any(rung.step is Step.REPORT for rung in case.rungs):
         return (Rung(Step.REPORT, 0, case.taken_out_at), *case.rungs)
     return case.rungs
@@ -60,7 +80,7 @@ def _tried_before(state: State, case: Case) -> list[Rung]:
 
 def _on_same_machine(other: Case, case: Case) -> list[Rung]:
     """What was tried in another case on this case's hardware: before or after a swap, if there was one."""
-    swapped = other.renewed_at if other.sent_away is not None else None
+    swapped = (other.swapped_at or other.renewed_at) if other.sent_away is not None else None
     if swapped is None:
         return list(other.rungs) if same_machine(case.machine, other.machine) else []
     assert other.sent_away is not None  # noqa: S101

@@ -10,6 +10,7 @@ from typing import assert_never
 from quarantine.core.response import Drain, Moment
 from quarantine.core.workload import Class, Gang, Pod
 
+FRESH = timedelta(minutes=15)  # what a job did after its checkpoint or restart is lost: so much of it may be
 TOLD_AFTER = timedelta(days=1)  # a moment without a deadline is waited for, and people are told after so long
 
 
@@ -72,10 +73,30 @@ def overdue(drain: Drain, since: datetime, now: datetime) -> bool:
     return now >= since + (drain.deadline or TOLD_AFTER)
 
 
-def waits_for(when: Moment, job: Job, since: datetime, now: datetime) -> str | None:
-    """What is still to happen before this job may be interrupted; None where nothing is.
+def came_at(when: Moment, job: Job, since: datetime, now: datetime) -> datetime | None:
+    """When the moment of this job came that is waited for: the latest checkpoint or restart since then, if any was.
 
     What is not known has not happened, and neither has what is dated in the future.
+    """
+    match when:
+        case Moment.AFTER_CHECKPOINT:
+            at = job.checkpoint_at
+        case Moment.ON_RESTART:
+            at = job.started_at
+        case _:
+            return None
+    return at if at is not None and since < at <= now else None
+
+
+def fresh(at: datetime, now: datetime) -> bool:
+    """Whether a moment that came is one still. After it, another one is waited for: a pause may last for hours."""
+    return now < at + FRESH
+
+
+def waits_for(when: Moment, job: Job, since: datetime, now: datetime, *, stale: bool = False) -> str | None:
+    """What is still to happen before this job may be interrupted; None where nothing is.
+
+    `stale`: the moment that has come is one no more, so that the next one is waited for.
     """
     if not job.training or when is Moment.NOW:
         return None
@@ -83,13 +104,14 @@ def waits_for(when: Moment, job: Job, since: datetime, now: datetime) -> str | N
         case Moment.NEVER | Moment.WHEN_IDLE:
             return f"the end of {job.name}"
         case Moment.AFTER_CHECKPOINT:
-            if job.down or _between(since, job.checkpoint_at, now):
+            if job.down or (came_at(when, job, since, now) is not None and not stale):
                 return None
             known = job.checkpoint_at
             last = "none is known" if known is None else f"the last one is of {known:%Y-%m-%d %H:%M:%S} UTC"
             return f"a checkpoint of {job.name} ({last})"
         case Moment.ON_RESTART:
-            return None if job.down or _between(since, job.started_at, now) else f"the next restart of {job.name}"
+            come = job.down or (came_at(when, job, since, now) is not None and not stale)
+            return None if come else f"the next restart of {job.name}"
         case _:
             assert_never(when)
 
@@ -111,7 +133,3 @@ def why_now(drain: Drain, when: Moment, jobs: Iterable[Job]) -> str:
             return "no training runs there"
         case _:
             assert_never(when)
-
-
-def _between(since: datetime, at: datetime | None, now: datetime) -> bool:
-    return at is not None and since < at <= now

@@ -9,7 +9,6 @@ from quarantine.core.case import Case, Phase
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
 from quarantine.core.treatment.owed import enforcing, release_of
-from quarantine.core.treatment.runs import stay
 
 SPARE = timedelta(days=1)  # for a burn-in to be begun and a person to look, beyond what a probation takes by itself
 
@@ -32,4 +31,5 @@ def _asked_for(case: Case, rules: Rules) -> Iterator[datetime]:
     if case.phase is Phase.PROBATION:
         release = release_of(case, rules)
         burn_in = rules.procedures.get(release.burn_in or "")
-        yield stay(case) + release.probation + (burn_in.timeout if burn_in is not None else timedelta(0)) + SPARE
+        takes = burn_in.timeout if burn_in is not None else timedelta(0)
+        yield case.proving.since + release.probation + takes + SPARE

@@ -13,7 +13,7 @@ from quarantine.core.obstacles import Claim, Common, common_causes_of, hindrance
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.response import Drain, LadderStep, Moment, Release
 from quarantine.core.treatment import repeat
-from quarantine.core.treatment.ladder import climbed, taken
+from quarantine.core.treatment.ladder import answered, climbed, taken
 
 GATE_PROBATION = timedelta(minutes=1)  # what proves a new machine is its burn-in
 _WORKED_ON = (Phase.QUARANTINED, Phase.DRAINING, Phase.DRAINED)
@@ -51,7 +51,7 @@ def owed(draft: Draft) -> Mapping[str, Owed]:
         suspects = dict(draft.suspects)
         found = _unhindered(draft, claims[case.id], common)
         if found:
-            draft.suspects = suspects  # what another of its findings shares with a group keeps this machine from nothing
+            draft.suspects = suspects  # what another of its findings shares with a group keeps it from nothing
         # A drain that no policy asks for any more is not begun again, and ends once the machine is empty.
         forsaken = case.phase is Phase.DRAINING and not claims[case.id]
         if found or case.by_person or forsaken:
@@ -61,13 +61,19 @@ def owed(draft: Draft) -> Mapping[str, Owed]:
 
 def hands_off(draft: Draft) -> bool:
     """Whether nothing is begun or ended by itself: the installation observes, or what it sees is not believed."""
-    return draft.mode is Mode.OBSERVE or any(hold.held_by is HeldBy.SIGHT for hold in draft.state.holds.values())
+    return draft.mode is Mode.OBSERVE or draft.disbelieved
 
 
 def enforcing(case: Case, rules: Rules) -> list[LoadedPolicy]:
     """The policies that found this case's machine bad and take machines out."""
     found = (rules.policy(f.policy) for f in case.findings)
     return [policy for policy in found if policy is not None and takes_out(policy)]
+
+
+def _found_by(case: Case, rules: Rules) -> list[LoadedPolicy]:
+    """The policies that found this case's machine bad and would take it out, also where they observe for a while."""
+    found = (rules.policy(f.policy) for f in case.findings)
+    return [policy for policy in found if policy is not None and policy.spec.response.taint]
 
 
 def cordons(case: Case, rules: Rules) -> bool:
@@ -90,15 +96,21 @@ def needs_pods(case: Case, rules: Rules) -> bool:
 
 
 def release_of(case: Case, rules: Rules) -> Release:
-    """How this case's machine comes back: by the strictest of the policies that took it out, and of its gate."""
-    asked = [policy.spec.response.release for policy in _by_severity(enforcing(case, rules))]
+    """How this case's machine comes back: by the strictest of the policies that found it bad, and of its gate.
+
+    A policy that only observes keeps its word here, since it may have been made to after it took the machine out: a
+    changed policy is, for its first cycles. But where all of them only observe, a person releases.
+    """
+    asked = [policy.spec.response.release for policy in _by_severity(_found_by(case, rules))]
+    acting = bool(enforcing(case, rules))
     pool = next((pool for pool in rules.fleet.pools if pool.name == case.pool), None)
     if case.gate and pool is not None:
         burn_in = pool.gate.burn_in if pool.gate is not None else None
         asked.append(Release(when="on-proof", probation=GATE_PROBATION, burn_in=burn_in))
+        acting = True
     if not asked:
         return Release()
-    by_hand = case.by_person or any(release.when == "by-hand" for release in asked)
+    by_hand = case.by_person or not acting or any(release.when == "by-hand" for release in asked)
     return Release(
         when="by-hand" if by_hand else "on-proof",
         probation=max(release.probation for release in asked),
@@ -127,7 +139,7 @@ def _something_left(case: Case, rules: Rules) -> bool:
     if Effect.NOTIFY not in case.effects or (case.rungs and case.rungs[-1].step is not Step.REPORT):
         return True
     responses = [policy.spec.response for policy in enforcing(case, rules)]
-    if case.phase is Phase.DRAINING:
+    if case.phase is Phase.DRAINING or (case.rungs and answered(case, case.rungs[-1])):
         return True
     if case.phase is Phase.QUARANTINED and any(response.drain.when is not Moment.NEVER for response in responses):
         return True

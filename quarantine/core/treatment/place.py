@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from quarantine.core.case import Case, Finding, HeldBy, Phase
 from quarantine.core.decision import Action, Kind, State
@@ -43,8 +44,12 @@ def sent_away(case: Case) -> Machine | None:
 def same_chassis(now: Machine, then: Machine) -> bool:
     """Whether two records are of one machine, whatever Node object stands for it.
 
-    A machine may be exchanged under a Node object that nobody deletes, so the object's uid is the last to be asked.
+    A machine may be exchanged under a Node object that nobody deletes, so the object's uid is the last to be asked. But
+    what has not booted since is what it was, whatever its firmware or its provider calls it now. (A boot id alone tells
+    nothing: nodes that are containers of one host share its own.)
     """
+    if now.boot_id and (now.boot_id, now.node_uid) == (then.boot_id, then.node_uid):
+        return True
     if now.system_uuid and then.system_uuid:
         return now.system_uuid == then.system_uuid
     if now.provider_id and then.provider_id:
@@ -55,6 +60,13 @@ def same_chassis(now: Machine, then: Machine) -> bool:
 def began_before_swap(case: Case, finding: Finding) -> bool:
     """Whether it was found on the machine, or with the part, that was exchanged since."""
     return case.swapped_at is None or any(began < case.swapped_at for began, _ in finding.spells)
+
+
+def swapped_whole_at(case: Case) -> datetime | None:
+    """Since when another machine, and not a part of it, stands in the case; None where its own does."""
+    if case.sent_away is None or same_chassis(case.machine, case.sent_away):
+        return None
+    return case.swapped_at or case.renewed_at  # an older record tells of the latter alone
 
 
 def suspect(draft: Draft, case: Case) -> None:

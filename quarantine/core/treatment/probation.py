@@ -1,20 +1,23 @@
 """Probation: after a remedy, a swap or positive evidence under load, until the machine is released or is bad again.
 
 What was found before a remedy is answered by the remedy where it is not found after it. That is never concluded from
-silence: the policies that found it must be judged, and see the machine.
+silence: the policies that found it must be judged, and see the machine in full number. Time in which they do not is
+recorded, once for each loss, and does not count; where anything is found bad, the probation begins anew after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from quarantine.core import absence, budget
 from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, RunOutcome, Step
 from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import Draft, case_key
+from quarantine.core.draft import QUIET, Draft, case_key
 from quarantine.core.judge import Judgement
 from quarantine.core.marks import machine_matches
-from quarantine.core.model import Failed, Verdict
+from quarantine.core.model import DeviceKind, Failed, Node, Verdict
 from quarantine.core.obstacles import Claim, common_causes_of, hindrance, takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.reasons import in_words
@@ -23,41 +26,47 @@ from quarantine.core.treatment import runs
 from quarantine.core.treatment.endings import ending_effects, shown
 from quarantine.core.treatment.owed import claim_of, hands_off, release_of
 from quarantine.core.units import format_duration
-from quarantine.core.workload import Class
 
 LAG = timedelta(minutes=2)  # between what happens on a machine and the answers that know of it
+FRESH = timedelta(days=1)  # older evidence under load begins no probation: much may have happened since
 READY = "ready/"  # of hold keys: a case whose machine has proven itself, and waits for a person
 _BEFORE = (Phase.QUARANTINED, Phase.DRAINING, Phase.DRAINED)
 _UNPROVEN = (RunOutcome.FAILED, RunOutcome.LATE, RunOutcome.LOST)
 
 
-def releases(draft: Draft, judgements: Iterable[Judgement]) -> None:
+def releases(draft: Draft) -> None:
     """End what has proven itself. Before new findings are acted on: its budget is there in the same plan."""
     if hands_off(draft):
         return
-    seen_by = {judgement.policy.name: judgement.covered_by for judgement in judgements}
     for case in draft.open_cases():
-        if case.phase is not Phase.PROBATION or not _proven(draft, case, seen_by):
+        if case.phase is not Phase.PROBATION or not _proven(draft, case):
             continue
         why = _by_hand(draft, case)
         if why is None:
             _release(draft, case)
             continue
-        since = _when(runs.stay(case))
+        since = _when(case.proving.since)
         reason = f"{case.node} has proven itself since {since}, and {why}: say quarantine release {case.node}"
         held = {"held_by": HeldBy.READY, "hold_key": f"{READY}{case.id}"}
         draft.hold(draft.about_case(Kind.HELD, Action.RELEASE, case, reason, **held))
 
 
 def turns(draft: Draft, fit: Sequence[Judgement]) -> None:
-    """Send back what is bad again, begin probation on evidence, and begin burn-ins. After new findings have joined."""
+    """Send back what is bad again, begin probation on evidence, and begin burn-ins. After new findings have joined.
+
+    What disturbs a probation is recorded whether anything may be done or not.
+    """
+    if not hands_off(draft):
+        _send_back(draft, frozenset(judgement.policy.name for judgement in fit))
+        for case in draft.open_cases():
+            if _recovered(draft, case):
+                reason = f"everything found on {case.node} is good again under load, and its provider was told nothing"
+                _move(draft, case, Phase.PROBATION, f"{reason}; {_until(release_of(case, draft.rules), draft.now)}")
+    for case in draft.open_cases():
+        if case.phase is Phase.PROBATION:
+            _watch(draft, case)
     if hands_off(draft):
         return
-    _send_back(draft, frozenset(judgement.policy.name for judgement in fit))
-    for case in draft.open_cases():
-        if _recovered(draft, case):
-            reason = f"everything found on {case.node} is good again under load, and its provider was told nothing"
-            _move(draft, case, Phase.PROBATION, f"{reason}; {_until(release_of(case, draft.rules), draft.now)}")
     for case in draft.open_cases():
         if case.phase is Phase.PROBATION:
             _burn_in(draft, case)
@@ -67,7 +76,7 @@ def over(draft: Draft) -> None:
     """Lift what was told of machines that are not on probation any more."""
     for key in [key for key in draft.state.holds if key.startswith(READY)]:
         case = draft.state.cases.get(key.removeprefix(READY))
-        if case is None or case.phase is not Phase.PROBATION:
+        if case is None or case.phase is not Phase.PROBATION or case.proving.verdict is Verdict.BAD:
             draft.lift(key, "what it was about is over")
 
 
@@ -75,45 +84,41 @@ def waits(case: Case, rules: Rules) -> Iterator[datetime]:
     """When time alone may change what becomes of a case on probation."""
     if case.phase is not Phase.PROBATION:
         return
-    since = runs.stay(case)
-    yield since + release_of(case, rules).probation
-    for finding in case.findings:
-        policy = rules.policy(finding.policy)
-        if policy is not None:
-            yield since + _memory(policy)
+    yield _end(case, rules)
+    yield case.proving.at + QUIET
+    yield from (case.stay_since + _memory(policy) for policy in _found(case, rules))
 
 
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 
-def _proven(draft: Draft, case: Case, seen_by: Mapping[str, Mapping[str, int]]) -> bool:
-    release, since = release_of(case, draft.rules), runs.stay(case)
-    if draft.now < since + release.probation or case.run is not None or not _burnt_in(case, release):
+def _proven(draft: Draft, case: Case) -> bool:
+    if case.run is not None or not _burnt_in(case, release_of(case, draft.rules)):
         return False
-    node = draft.nodes.get(case.node)
-    if node is None or node.ready is False or not machine_matches(node, case.machine):
+    if case.proving.verdict is not Verdict.GOOD or draft.now < _end(case, draft.rules):
         return False
-    if case.node in draft.unjudged or _bad(draft, case) or _disputed(draft, case):
-        return False
-    found = [name for name in {f.policy: None for f in case.findings} if draft.rules.policy(name) is not None]
-    return draft.knows(found) and all(seen_by.get(name, {}).get(case.node, 0) > 0 for name in found)
+    return _doubt(draft, case) is None and not _disputed(draft, case)
+
+
+def _end(case: Case, rules: Rules) -> datetime:
+    """When the time on probation is over, if nothing disturbs it: no sooner than every trigger could find it bad."""
+    proof = case.proving
+    seen_again = LAG if proof.at > case.stay_since else timedelta(0)
+    memory = max((_memory(policy) for policy in _found(case, rules)), default=seen_again)
+    return max(proof.since + release_of(case, rules).probation, proof.at + memory)
+
+
+def _found(case: Case, rules: Rules) -> list[LoadedPolicy]:
+    """The policies that found something on this machine and are still there, each once."""
+    found = (rules.policy(name) for name in dict.fromkeys(finding.policy for finding in case.findings))
+    return [policy for policy in found if policy is not None]
 
 
 def _burnt_in(case: Case, release: Release) -> bool:
     if release.burn_in is None:
         return True
     run = case.last_run(Purpose.BURN_IN)
-    return run is not None and run.asked_at >= runs.stay(case) and run.outcome is RunOutcome.SUCCEEDED
-
-
-def _bad(draft: Draft, case: Case) -> bool:
-    """Whether anything is found bad now that counts: by a policy that acts, or by one that found something before."""
-    mine = {finding.policy for finding in case.findings}
-    for name, _ in draft.bad_now.get(case.node, frozenset()):
-        policy = draft.rules.policy(name)
-        if name in mine or (policy is not None and takes_out(policy)):
-            return True
-    return False
+    return run is not None and run.asked_at >= case.stay_since and run.outcome is RunOutcome.SUCCEEDED
 
 
 def _disputed(draft: Draft, case: Case) -> bool:
@@ -141,11 +146,85 @@ def _answered(case: Case) -> bool:
 
 
 def _release(draft: Draft, case: Case) -> None:
-    release, since = release_of(case, draft.rules), runs.stay(case)
+    release, since = release_of(case, draft.rules), case.proving.since
     burnt = f", and its burn-in by {release.burn_in} succeeded" if release.burn_in is not None else ""
     reason = f"nothing was found bad on {case.node} since {_when(since)}{burnt}: it is back in service"
     ending = {"phase": Phase.RELEASED, "hold_key": case_key(case.id), "effects": ending_effects(case)}
     draft.emit(draft.about_case(Kind.DECIDED, Action.RELEASE, case, reason, **ending))
+
+
+# --- What disturbs it -------------------------------------------------------------------------------------------------
+
+
+def _watch(draft: Draft, case: Case) -> None:
+    """Record that the time on probation does not count any more, or that it does again.
+
+    The first loss is over as soon as the machine is seen. What comes and goes after it is recorded less often.
+    """
+    proof, doubt = case.proving, _doubt(draft, case)
+    if doubt is not None:
+        verdict, why = doubt
+        if proof.verdict not in (verdict, Verdict.BAD):
+            draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, why, verdict=verdict))
+        return
+    if proof.verdict is Verdict.GOOD or (proof.since > case.stay_since and draft.now < proof.at + QUIET):
+        return
+    after = replace(case, proof=proof.then(Verdict.GOOD, draft.now))
+    reason = f"{case.node} is seen and quiet again: its probation lasts until {_when(_end(after, draft.rules))}"
+    draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, reason, verdict=Verdict.GOOD))
+
+
+def _doubt(draft: Draft, case: Case) -> tuple[Verdict, str] | None:
+    """Why this moment does not speak for the machine, in words; None where it does."""
+    if (bad := _bad(draft, case)) is not None:
+        return Verdict.BAD, f"{case.node} is bad on probation ({bad}): once it is not, its probation begins anew"
+    unseen = _unseen(draft, case)
+    if unseen is None:
+        return None
+    return Verdict.UNKNOWN, f"{unseen}: as long as that lasts, its time on probation does not count"
+
+
+def _bad(draft: Draft, case: Case) -> str | None:
+    """What is found bad now and counts: by a policy that acts, or by one that found something before."""
+    mine = {finding.policy for finding in case.findings}
+    for name, device in sorted(draft.bad_now.get(case.node, frozenset()), key=str):
+        policy = draft.rules.policy(name)
+        if policy is None or not (name in mine or takes_out(policy)):
+            continue
+        of_before = any(f.key == (name, device) and f.since <= case.stay_since for f in case.findings)
+        looks_back = draft.now < case.stay_since + _memory(policy)
+        if not (case.phase is Phase.PROBATION and of_before and looks_back):
+            return f"{device} by policy {name}"
+    return None
+
+
+def _unseen(draft: Draft, case: Case) -> str | None:
+    """Why it cannot be told whether the machine is bad; None where it can."""
+    node = draft.nodes.get(case.node)
+    if node is None or draft.disbelieved:
+        return f"{case.node} is not seen in the cluster"
+    if not machine_matches(node, case.machine):
+        return f"{case.node} is not the machine of case {case.id}"
+    if node.ready is not True:
+        return f"{case.node} is not ready"
+    if case.node in draft.unjudged:
+        work = draft.maintained.get(case.node)
+        return f"nothing is judged on {case.node} ({work or 'it, or its driver, started a moment ago'})"
+    unseen = (_not_whole(draft, node, case, policy) for policy in _found(case, draft.rules))
+    return next((why for why in unseen if why is not None), None)
+
+
+def _not_whole(draft: Draft, node: Node, case: Case, policy: LoadedPolicy) -> str | None:
+    """Why this policy cannot say that nothing on the machine is bad: a device that is gone is never found bad."""
+    judgement = draft.judgement(policy.name)
+    if judgement is None or not draft.knows([policy.name]):
+        return f"policy {policy.name}, which found {case.node} bad, cannot be judged"
+    kind, seen = draft.rules.signal_of(policy).device, judgement.covered_by.get(node.name, 0)
+    known = len(case.machine.gpus) if kind is DeviceKind.GPU else 0
+    wanted = absence.wanted(node, kind, budget.pool_of(node, draft.rules), seen, known)
+    if seen >= wanted:
+        return None
+    return f"policy {policy.name}, which found {case.node} bad, sees {seen} of its {wanted} devices"
 
 
 # --- Back again -------------------------------------------------------------------------------------------------------
@@ -169,7 +248,7 @@ def _back(draft: Draft, case: Case, fit: frozenset[str]) -> Iterator[tuple[Claim
     """What is found bad now, and was not there before. A trigger looks back: what was bad before a remedy is found
     for a while after it.
     """
-    since, bad = runs.stay(case), draft.bad_now.get(case.node, frozenset())
+    since, bad = case.stay_since, draft.bad_now.get(case.node, frozenset())
     for finding in case.findings:
         policy = draft.rules.policy(finding.policy)
         if policy is None or policy.name not in fit or finding.key not in bad or not takes_out(policy):
@@ -189,28 +268,38 @@ def _recovered(draft: Draft, case: Case) -> bool:
     """Whether positive evidence under load is there for everything that was found, and nothing else happened."""
     if case.phase not in _BEFORE or case.by_person or case.told_provider or case.run is not None:
         return False
-    if case.waits_for_mark or not case.findings or case.node in draft.maintained or _bad(draft, case):
+    if case.waits_for_mark or not case.findings or case.node in draft.maintained or _bad(draft, case) is not None:
         return False
     burn_in = case.last_run(Purpose.BURN_IN)
     if burn_in is not None and burn_in.outcome in _UNPROVEN:
         return False
     standing = [f for f in case.findings if draft.rules.policy(f.policy) is not None]
     good = bool(standing) and all(finding.verdict is Verdict.GOOD for finding in standing)
-    return good and release_of(case, draft.rules).when == "on-proof"
+    return good and _fresh(draft, case, standing) and release_of(case, draft.rules).when == "on-proof"
+
+
+def _fresh(draft: Draft, case: Case, good: Sequence[Finding]) -> bool:
+    """Whether the evidence is of now: completed a short while ago, or there again for every finding."""
+    if draft.now < max(finding.ended[-1] if finding.ended else finding.since for finding in good) + FRESH:
+        return True
+    return all(
+        (judgement := draft.judgement(finding.policy)) is not None and (case.node, finding.device) in judgement.good
+        for finding in good
+    )
 
 
 def _burn_in(draft: Draft, case: Case) -> None:
-    """Once for each time on probation. A machine on which training still runs is left to it."""
+    """Once for each time on probation. It waits until the machine is empty: it would starve whatever runs there."""
     release = release_of(case, draft.rules)
     last = case.last_run(Purpose.BURN_IN)
-    done = last is not None and last.asked_at >= runs.stay(case)
+    done = last is not None and last.asked_at >= case.stay_since
     if release.burn_in is None or done or draft.paused(case) is not None or case.node in draft.maintained:
         return
     spec, node = draft.rules.procedures.get(release.burn_in), runs.able(draft, case)
     workloads = draft.snapshot.workloads
     if spec is None or node is None or node.ready is not True or isinstance(workloads, Failed):
         return
-    if any(pod.kind is Class.TRAINING for pod in workloads.nodes.get(case.node, ())):
+    if workloads.nodes.get(case.node) != ():  # what runs there is not known, or it is not empty
         return
     run = runs.begun(draft, case, Purpose.BURN_IN, release.burn_in, spec)
     reason = f"{case.node} is to prove itself by {release.burn_in}, until {_when(run.until)}"

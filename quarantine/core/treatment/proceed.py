@@ -12,7 +12,7 @@ from quarantine.core.model import Failed
 from quarantine.core.response import LadderStep, Moment
 from quarantine.core.treatment import probation, runs
 from quarantine.core.treatment.endings import shown
-from quarantine.core.treatment.ladder import next_rung, taken
+from quarantine.core.treatment.ladder import answered, next_rung, out_since, taken
 from quarantine.core.treatment.owed import Owed
 from quarantine.core.workload import Class, Pod
 
@@ -114,9 +114,12 @@ def _climb(draft: Draft, case: Case, owed: Owed) -> None:
 
 
 def _spent(case: Case, owed: Owed) -> _Bar:
-    """A report leaves the rest to the provider; any other last rung has not helped, since the machine is still out."""
+    """A report leaves the rest to the provider; any other last rung has not helped, since the machine is still out.
+
+    Nor has a report that was answered: the machine was repaired, or a part of it exchanged, and it is bad again.
+    """
     tried = taken(case)
-    if not owed.steps or not tried or tried[-1].step is Step.REPORT:
+    if not owed.steps or not tried or (tried[-1].step is Step.REPORT and not answered(case, tried[-1])):
         return _WAITS
     words = ", ".join(f"{rung.step} ({rung.at:%Y-%m-%d %H:%M})" for rung in tried)
     return _Bar(HeldBy.SPENT, f"{case.node} is still out, and every remedy of its policy was tried: {words}")
@@ -126,7 +129,7 @@ def _bar(draft: Draft, case: Case, owed: Owed, step: LadderStep) -> _Bar | None:
     """What keeps this step from being taken now; None where nothing does."""
     if not _examined(draft, case, owed):
         return _WAITS
-    if step.after is not None and draft.now < case.taken_out_at + step.after:
+    if step.after is not None and draft.now < out_since(case) + step.after:
         return _WAITS
     if step.do is Step.REPORT:
         return None

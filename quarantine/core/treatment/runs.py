@@ -16,7 +16,8 @@ from quarantine.core.procedure import LONGEST_OUTPUT, ProcedureSpec
 from quarantine.core.treatment.endings import shown
 from quarantine.core.workload import RunStatus
 
-LOST_AFTER = timedelta(minutes=5)  # since it was asked for: what its runner does not know then will not be found again
+LOST_AFTER = timedelta(minutes=5)  # since it was begun: what its runner does not know then will not be found again
+UNTOLD_FOR = timedelta(hours=1)  # beyond its time, a runner that cannot be asked is waited for; then a person looks
 _REMEDIES = (Purpose.RESET, Purpose.REBOOT)
 LOST = "procedure/"  # of hold keys: a case whose remedy or burn-in is lost
 
@@ -24,9 +25,9 @@ LOST = "procedure/"  # of hold keys: a case whose remedy or burn-in is lost
 def outcomes(draft: Draft) -> None:
     """What became of the procedures that run, whoever asked for them and whether or not anything is owed any more.
 
-    No answer of the runners says nothing. A remedy that succeeded brings its machine on probation; one that failed
-    leaves it drained, for the next rung; a burn-in that failed sends it back. A ledger that is older than the cluster
-    does not know which procedures run.
+    No answer of the runners says nothing, and what was never begun was not tried. A remedy that succeeded brings its
+    machine on probation; one that failed leaves it drained, for the next rung; a burn-in that failed sends it back. A
+    ledger that is older than the cluster does not know which procedures run.
     """
     if restored.stands(draft):
         return
@@ -43,7 +44,7 @@ def lost(draft: Draft) -> None:
     told = {}
     for case in draft.open_cases():
         run = case.runs[-1] if case.runs else None
-        if run is None or run.outcome is not RunOutcome.LOST or run.asked_at < stay(case):
+        if run is None or run.outcome is not RunOutcome.LOST or run.asked_at < case.stay_since:
             continue
         if case.phase in (Phase.REMEDY, Phase.PROBATION) and run.purpose is not Purpose.EVIDENCE:
             told[f"{LOST}{case.id}"] = (case, run)
@@ -80,11 +81,6 @@ def able(draft: Draft, case: Case) -> Node | None:
     return node
 
 
-def stay(case: Case) -> datetime:
-    """Since when the machine is in its phase as it is now: a repair, or another machine, begins it anew."""
-    return max(case.phase_since, case.renewed_at or case.phase_since)
-
-
 def _filled(template: str, case: Case, run: str) -> str:
     """Text with what its placeholders stand for; what is no placeholder stays as it is, braces and all."""
     machine = case.machine
@@ -107,14 +103,20 @@ def _became(draft: Draft, case: Case, run: Run) -> RunStatus | None:
     said = None if isinstance(known, Failed) else known.get(run.name)
     if said is not None and said.outcome is not RunOutcome.RUNNING:
         return said
-    if draft.now >= run.until:
-        return RunStatus(RunOutcome.LATE, run.until)
+    late = draft.now >= run.until
     if effect is None or effect.status is EffectStatus.PENDING:
-        return None
+        # A pause may last for days: a remedy waits for its end, but nothing waits for evidence.
+        passed = late and run.purpose is Purpose.EVIDENCE
+        return RunStatus(RunOutcome.LATE, run.until, "it was never begun") if passed else None
     if effect.status is EffectStatus.ABANDONED:
         return RunStatus(RunOutcome.FAILED, draft.now, "it could not be started")
-    unknown = said is None and not isinstance(known, Failed)
-    return RunStatus(RunOutcome.LOST) if unknown and draft.now >= run.asked_at + LOST_AFTER else None
+    if isinstance(known, Failed):
+        grace = timedelta(0) if run.purpose is Purpose.EVIDENCE else UNTOLD_FOR
+        untold = f"what runs it could not be asked: {known.detail}"
+        return RunStatus(RunOutcome.LOST, None, untold) if draft.now >= run.until + grace else None
+    if said is None:
+        return RunStatus(RunOutcome.LOST) if late or draft.now >= run.since + LOST_AFTER else None
+    return RunStatus(RunOutcome.LATE, run.until) if late else None
 
 
 def _told(draft: Draft, case: Case, run: Run, became: RunStatus) -> Decision:
@@ -153,7 +155,8 @@ def _sentence(case: Case, run: Run, message: str, phase: Phase | None) -> str:
         case RunOutcome.LATE:
             became = f"had not ended when its time was up, at {run.until:%Y-%m-%d %H:%M} UTC"
         case RunOutcome.LOST:
-            became = "is not known to what runs it: what became of it is not known, and it is not begun again"
+            became = f"{'is lost' if message else 'is not known to what runs it'}: what became of it is not known, and "
+            became += "it is not begun again"
         case _:
             became = "failed"
     told = f": {' '.join(message.split())}" if message else ""

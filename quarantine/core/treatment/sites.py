@@ -12,7 +12,7 @@ from quarantine.core.marks import case_on
 from quarantine.core.model import Failed
 from quarantine.core.response import Drain, Moment
 from quarantine.core.treatment.leavers import Leavers, Look, interrupted
-from quarantine.core.treatment.moment import Job, asked_for, jobs_of, waits_for
+from quarantine.core.treatment.moment import Job, asked_for, came_at, fresh, jobs_of, waits_for
 from quarantine.core.treatment.owed import Owed
 from quarantine.core.workload import Gang, Pod, Workloads
 
@@ -60,7 +60,20 @@ class Site:
         """What is still to happen before this job may be interrupted here; None where nothing is."""
         if job.gang is not None and job.gang.key in interrupted(self.case):
             return None  # half of a gang is out already: what is left of it does nothing
-        return waits_for(self.moment, job, self.since, self.draft.now)
+        return waits_for(self.moment, job, self.since, self.draft.now, stale=self._stale(job))
+
+    def _stale(self, job: Job) -> bool:
+        """Whether this job's moment came, and passed unused: by a pause, say, or for want of a place.
+
+        A drain begins with the last of its machine's jobs, which keeps the moments of the others. What had come when it
+        began is not waited for again: those pods only leave one after the other.
+        """
+        at = came_at(self.moment, job, self.since, self.draft.now)
+        if at is None or (self.draining and at <= self.case.phase_since):
+            return False
+        others = () if self.draining else (j for j in self.jobs if j.training and not j.down)
+        came = [came_at(self.moment, other, self.since, self.draft.now) for other in others]
+        return not any(fresh(moment, self.draft.now) for moment in (at, *came) if moment is not None)
 
     def leavers(self) -> Leavers:
         """Its pods, by what became of asking them."""

@@ -22,14 +22,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from quarantine.core import restored
-from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase, RunOutcome, Step
+from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase, RunOutcome
 from quarantine.core.decision import Action, Kind, State
 from quarantine.core.draft import Draft
 from quarantine.core.marks import machine_matches, same_hardware
 from quarantine.core.model import Failed, Machine, Node
 from quarantine.core.reasons import in_words
 from quarantine.core.treatment import place
-from quarantine.core.treatment.departed import Departed, bad_gpus, departed
+from quarantine.core.treatment.departed import Departed, bad_gpus, departed, first_told, told_before
 from quarantine.core.treatment.endings import shown
 
 SAME = "same/"  # of hold keys: a case in whose place something is that was sent away
@@ -43,7 +43,7 @@ def identify(draft: Draft) -> None:
     """
     if restored.stands(draft):
         return
-    gone = departed(draft.state)
+    gone = departed(draft.state, draft.now)
     for case in draft.open_cases():
         node = draft.nodes.get(case.node)
         if node is not None and _carries_mark(case):
@@ -56,9 +56,10 @@ def exchanged(draft: Draft, case: Case, node: Node) -> None:
     One that was sent away before is marked too, and gets no further.
     """
     machine = replace(node.machine, place=place.place_of(node, draft.rules.fleet))
-    why = _whole(draft, replace(case, machine=machine, sent_away=case.sent_away or case.machine), departed(draft.state))
+    gone = departed(draft.state, draft.now)
+    why = _whole(draft, replace(case, machine=machine, sent_away=case.sent_away or case.machine), gone)
     phase = Phase.SWAPPED if why is None else Phase.QUARANTINED if case.phase is Phase.PROBATION else None
-    came = f"another machine is in the place of {case.node} ({_called(machine)}; before: {_called(case.machine)})"
+    came = f"another machine is in the place of {case.node} ({called(machine)}; before: {called(case.machine)})"
     _swap(draft, case, machine, came if why is None else f"{came}: {why}", phase)
     if why is not None:
         _hold(draft, draft.state.cases[case.id], why)
@@ -111,8 +112,8 @@ def _record(draft: Draft, case: Case, node: Node) -> None:
     machine = replace(
         known,
         boot_id=now.boot_id or known.boot_id,
-        system_uuid=known.system_uuid or now.system_uuid,
-        provider_id=known.provider_id or now.provider_id,
+        system_uuid=now.system_uuid or known.system_uuid,
+        provider_id=now.provider_id or known.provider_id,
         gpus=_gpus_to_record(draft, case, node),
         place=known.place or place.place_of(node, draft.rules.fleet),
     )
@@ -123,6 +124,10 @@ def _record(draft: Draft, case: Case, node: Node) -> None:
         told.append("was rebooted during the case, and what was found on it stands")
     if machine.gpus != known.gpus:
         told.append(f"has {len(machine.gpus)} GPUs: {in_words(list(machine.gpus), most=8)}")
+    if known.system_uuid and machine.system_uuid != known.system_uuid:
+        told.append(
+            f"tells another system UUID, {machine.system_uuid}, and has not booted since: it is no other machine"
+        )
     if machine.place != known.place:
         told.append(f"stands at {machine.place}")
     reason = f"{case.node} {'; it '.join(told) or 'tells more of its machine now'}"
@@ -137,21 +142,17 @@ def _gpus_to_record(draft: Draft, case: Case, node: Node) -> tuple[str, ...]:
 
 def _new_part(draft: Draft, case: Case, node: Node) -> tuple[Machine, str] | None:
     """The machine with another GPU in place of each that stands as bad; None where that is not seen to be so."""
-    if not _told_before(draft, case) or case.phase in (Phase.SWAPPED, Phase.PROBATION):
+    if not told_before(case, draft.now) or case.phase in (Phase.SWAPPED, Phase.PROBATION):
         return None
+    if case.phase_since >= draft.now:
+        return None  # it is looked at once it has been in this phase: a later step of the same plan may have led here
     known, seen = set(case.machine.gpus), set(_seen(draft, node))
-    bad, new = bad_gpus(case) & known, seen - known
+    bad, new = bad_gpus(case, draft.now) & known, seen - known
     if not bad or bad & seen or not new or len(seen) != (node.gpus or len(known)):
         return None
     machine = replace(case.machine, gpus=tuple(sorted(seen)), boot_id=node.machine.boot_id or case.machine.boot_id)
     out, came = in_words(sorted(bad)), in_words(sorted(new))
     return machine, f"{out} of {case.node} was found bad and is there no more; new is {came}: a part was exchanged"
-
-
-def _told_before(draft: Draft, case: Case) -> bool:
-    """Whether the provider was told in an earlier cycle: what is seen in the same one is not what it did about it."""
-    told = [rung.at for rung in case.rungs if rung.step in (Step.REPORT, Step.REPLACE)]
-    return case.told_provider and (not told or min(told) < draft.now)
 
 
 def _swap(draft: Draft, case: Case, machine: Machine, reason: str, phase: Phase | None) -> None:
@@ -171,26 +172,26 @@ def _hold(draft: Draft, case: Case, why: str) -> None:
 
 def _returned(draft: Draft, case: Case, node: Node, gone: Iterable[Departed]) -> str | None:
     """What in this case's place was sent away as bad, from here or from elsewhere."""
-    return _whole(draft, case, gone) or _parts(draft, case, node, gone) or _made_again(case, node)
+    return _whole(draft, case, gone) or _parts(draft, case, node, gone) or _made_again(draft, case, node)
 
 
 def _whole(draft: Draft, case: Case, gone: Iterable[Departed]) -> str | None:
     machine = case.machine
-    if _shared_uuid(draft, machine):
+    if shared_uuid(draft, machine):
         return None
     away = case.sent_away
     exchanged_part = away is not None and bool(away.gpus) and bool(machine.gpus) and away.gpus != machine.gpus
     if away is not None and not exchanged_part and place.same_chassis(machine, away):
-        return f"the machine that came back to {case.node} is the one that was sent away ({_called(machine)})"
+        return f"the machine that came back to {case.node} is the one that was sent away ({called(machine)})"
     for left in gone:
         if left.case.id != case.id and left.machine is not None and place.same_chassis(machine, left.machine):
-            return f"{case.node} is the machine that was sent away from {left.told} ({_called(machine)})"
+            return f"{case.node} is the machine that was sent away from {left.told} ({called(machine)})"
     return None
 
 
 def _parts(draft: Draft, case: Case, node: Node, gone: Iterable[Departed]) -> str | None:
     here = {*case.machine.gpus, *_seen(draft, node)}
-    if case.swapped_at is not None and (back := bad_gpus(case) & here):
+    if case.swapped_at is not None and (back := bad_gpus(case, draft.now) & here):
         return f"{in_words(sorted(back))} that was found bad came back to {case.node} in another machine"
     for left in gone:
         if left.case.id != case.id and (back := left.gpus & here):
@@ -198,18 +199,19 @@ def _parts(draft: Draft, case: Case, node: Node, gone: Iterable[Departed]) -> st
     return None
 
 
-def _made_again(case: Case, node: Node) -> str | None:
-    """The same machine under a Node object that is younger than the request for another one."""
-    asked = [rung.at for rung in case.rungs if rung.step in (Step.REPORT, Step.REPLACE)]
-    waits = case.sent_away is None and case.phase not in (Phase.SWAPPED, Phase.PROBATION)
-    if not waits or not case.told_provider or not asked or node.created_at is None or node.created_at <= asked[-1]:
+def _made_again(draft: Draft, case: Case, node: Node) -> str | None:
+    """The same machine under a Node object that is younger than the first word to its provider."""
+    asked, waits = first_told(case), case.sent_away is None and case.phase not in (Phase.SWAPPED, Phase.PROBATION)
+    if not waits or not told_before(case, draft.now) or asked is None:
         return None
-    return f"the machine that came back to {case.node} is the one that was sent away ({_called(case.machine)})"
+    if node.created_at is None or node.created_at <= asked:
+        return None
+    return f"the machine that came back to {case.node} is the one that was sent away ({called(case.machine)})"
 
 
 def _compared(draft: Draft, case: Case, node: Node) -> bool:
     """Whether it could be seen whether a bad GPU came back: all of the new machine are known, or none is sought."""
-    if case.sent_away is None or draft.rules.fleet.inventory is None or not bad_gpus(case):
+    if case.sent_away is None or draft.rules.fleet.inventory is None or not bad_gpus(case, draft.now):
         return True
     wanted = node.gpus or len(case.sent_away.gpus) or 1
     return len({*case.machine.gpus, *_seen(draft, node)}) >= wanted
@@ -222,7 +224,7 @@ def _seen(draft: Draft, node: Node) -> tuple[str, ...]:
     return seen if node.gpus is None or len(seen) <= node.gpus else ()
 
 
-def _shared_uuid(draft: Draft, machine: Machine) -> bool:
+def shared_uuid(draft: Draft, machine: Machine) -> bool:
     """Whether several nodes tell the same system UUID at once: a board whose maker set none. It tells no machine."""
     same = (node.machine.system_uuid == machine.system_uuid for node in draft.nodes.values())
     return bool(machine.system_uuid) and sum(same) > 1
@@ -238,7 +240,7 @@ def _carries_mark(case: Case) -> bool:
     return case.marked and mark is not None and mark.status is EffectStatus.DONE
 
 
-def _called(machine: Machine) -> str:
+def called(machine: Machine) -> str:
     """How a machine is told from another one, for people."""
     if machine.system_uuid:
         return f"system UUID {machine.system_uuid}"

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from quarantine.core.case import Case, HeldBy
 from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import Draft
+from quarantine.core.draft import FLAPS, Draft
 from quarantine.core.marks import shorten
 from quarantine.core.model import Failed
 from quarantine.core.reasons import in_words
 from quarantine.core.treatment.leavers import first_asked
 from quarantine.core.treatment.moment import overdue
-from quarantine.core.treatment.sites import BACK, HOLDS, Site, hold_key
+from quarantine.core.treatment.sites import BACK, EMPTIED, HOLDS, Site, hold_key
 from quarantine.core.workload import Pod
 
 _LONGEST_ERROR = 300
@@ -32,9 +32,15 @@ class Told:
         self._standing.update(k for k in self._draft.state.holds if k == begins or k.startswith(f"{begins}/"))
 
     def lift_others(self) -> None:
-        """What stands no more."""
+        """What stands no more. A server that answers now and then is not told of each time."""
+        why = "nothing stands in the way of the drain any more, or it is over"
         for key in [k for k in self._draft.state.holds if k.startswith(HOLDS) and k not in self._standing]:
-            self._draft.lift(key, "nothing stands in the way of the drain any more, or it is over")
+            case = self._draft.state.cases.get(key.split("/")[1])
+            emptied = case is not None and case.phase in EMPTIED
+            if emptied and self._draft.state.holds[key].held_by is HeldBy.UNKNOWN_PODS:
+                self._draft.fade(key, why, FLAPS)
+            else:
+                self._draft.lift(key, why)
 
     def unknown(self, case: Case) -> None:
         """What runs on the machine could not be asked, so nothing is done about it (invariant 1)."""

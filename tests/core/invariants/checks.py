@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from quarantine.core import maintenance, pauses, signs
 from quarantine.core.case import Case, Effect, EffectStatus, Finding, HeldBy, Phase, Purpose, Run, RunOutcome, Step
-from quarantine.core.decision import Action, Decision, Kind, RequestKind, State
+from quarantine.core.decision import Action, Decision, Kind, RequestKind, State, WordKind
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.marks import case_on
 from quarantine.core.model import Failed, Mode, Node, Severity, Verdict
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.core.invariants.world import World
 
 HOUR = timedelta(hours=1)
-SHOWS = {Effect.UNMARK, Effect.CONDITION, Effect.CLOSE, Effect.PHASE}  # what takes away, or only shows
+SHOWS = {Effect.UNMARK, Effect.STOP, Effect.CONDITION, Effect.CLOSE, Effect.PHASE}  # what takes away, or only shows
 ACTS = {Action.EVICT, Action.STEP, Action.TICKET, Action.NOTIFY}
 REMEDIES = (Purpose.RESET, Purpose.REBOOT)
 
@@ -532,3 +532,15 @@ def every_word_ends(c: Cycle) -> None:
     for _, d in c.decided:
         if d.held_by is HeldBy.PAUSED:
             raise AssertionError("a decision that is carried out is said to be held")
+
+
+def nothing_waits_for_ever(world: World) -> None:
+    """Two hours after all trouble is over, every effect that was asked for since long before has its outcome."""
+    if "restored" in world.state.holds:
+        return  # until a person says that the marks are to be taken over
+    paused = [word for word in world.state.words.values() if word.kind is WordKind.PAUSE]
+    for tried in world.book.load().pending:
+        case = world.state.cases[tried.case]
+        if tried.decided_at > world.now - timedelta(hours=1) or (paused and tried.effect not in SHOWS):
+            continue
+        raise AssertionError(f"{tried.effect} of {case.node} ({case.phase}) waits since {tried.decided_at}: {tried}")

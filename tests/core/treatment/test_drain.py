@@ -251,7 +251,6 @@ def test_pods_that_cannot_be_asked_about_hold_the_drain_and_end_nothing() -> Non
     ]
     world.failed = None
     assert asked(world.minutes(1)) == [["web-0"]]
-    assert world.state.holds == {}
     world.pods = []
     world.failed = Failed(FailureKind.TIMEOUT, "it took too long")
     assert all(d.phase is None and d.leaving is None for d in world.minutes(5))

@@ -98,12 +98,12 @@ def test_nothing_is_released_while_what_is_seen_of_the_cluster_is_not_believed()
     held = Decision(life.at, Kind.HELD, Action.RETIRE, "r", "t", held_by=HeldBy.SIGHT, hold_key="sight")
     life.state = evolve(life.state, held)
     draft = Draft(replace(life.look(), now=life.at + 2 * HOUR), life.law)
-    releases(draft, planner.judge_all(draft.snapshot, life.law))
+    releases(draft)
     assert draft.decisions == []
     draft.lift("sight", "seen again")
     draft.found(judgements := planner.judge_all(draft.snapshot, life.law))
     fitness.policies_fit(draft, judgements)
-    releases(draft, judgements)
+    releases(draft)
     assert actions(draft.decisions)[-1] is Action.RELEASE
 
 
