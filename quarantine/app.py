@@ -7,9 +7,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from quarantine import __version__
+from quarantine.adapters.clock import SteadyClock
 from quarantine.adapters.commands import Commands
 from quarantine.adapters.elsewhere import Elsewhere
 from quarantine.adapters.kube import KubeCluster, KubeSettings
@@ -40,15 +40,7 @@ AGENT = f"quarantine/{__version__}"
 ACTOR = f"controller {__version__}"
 
 
-class SystemClock:
-    """The wall clock."""
-
-    def now(self) -> datetime:
-        """Aware, UTC."""
-        return datetime.now(UTC)  # noqa: TID251 - the one clock of the program
-
-
-CLOCK = SystemClock()
+CLOCK = SteadyClock()
 
 
 @dataclass(frozen=True, slots=True)

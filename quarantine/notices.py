@@ -35,7 +35,7 @@ NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
     ),
     HeldBy.REWRITTEN: (
         "a program keeps removing the taint of a case",
-        "Name the program among the fleet file's automata, or release the machine.",
+        "Keep the program from it, name it among the fleet file's automata, or release the machine.",
     ),
     HeldBy.RESTORED: (
         "the ledger is older than the marks on the nodes, so nothing is done",
@@ -58,8 +58,9 @@ NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
         "Have the machine repaired or replaced; then `quarantine repaired NODE --reason …`.",
     ),
     HeldBy.SAME_MACHINE: (
-        "what came in exchange is what was sent away",
-        "Show the ticket's serial numbers to the provider; `quarantine repaired NODE` overrules it.",
+        "what was sent away is back",
+        "Show the ticket's serial numbers to the provider; `quarantine repaired NODE` overrules it. One that is in "
+        "service again without a case is taken out by `quarantine open NODE`.",
     ),
     HeldBy.SAME_PLACE: (
         "the fault stays with the place and not with the machine",

@@ -13,7 +13,8 @@ IN_JOBS: Final = frozenset({"node", "case", "run"})
 IN_COMMANDS: Final = IN_JOBS | {"provider_id", "system_uuid"}
 
 # A Node object says what its provider id is, and a procedure may hand its words to a shell.
-_HARMLESS = re.compile(r"[A-Za-z0-9._:/@+=,-]+", re.ASCII)
+# Nor does any begin like an option, or like a file to be read: `-oProxyCommand=…`, `@/etc/passwd`.
+_HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=,-]*", re.ASCII)
 
 
 def fill(text: str, order: Order, names: Collection[str]) -> str:

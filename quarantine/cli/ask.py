@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +28,7 @@ from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
 from quarantine.core.errors import UsageError
 
 Node = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 LONGEST_NAME = 253  # characters of a node's name
 
 
@@ -79,9 +81,12 @@ def adopt(
 
 def named(node: str) -> str:
     """A node's name. Raises UsageError for what cannot be one."""
-    if not node.strip() or len(node) > LONGEST_NAME:
-        raise UsageError(f"NODE must be a node's name, of at most {LONGEST_NAME} characters")
+    if len(node) > LONGEST_NAME or not _NAME.fullmatch(node):
+        raise UsageError(f"NODE must be a node's name: letters, digits, - and ., of at most {LONGEST_NAME} characters")
     return node
+
+
+_ABOUT_A_CASE = frozenset({RequestKind.RELEASE, RequestKind.REPAIRED})
 
 
 def ask(
@@ -101,6 +106,8 @@ def ask(
 
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
+    if any("\ud800" <= letter <= "\udfff" for letter in reason + scope):
+        raise UsageError("what you write must be text: some of its bytes are no characters of this terminal's encoding")
     now = app.CLOCK.now()
     request = Request(uuid.uuid4().hex, kind, node, reason.strip(), _who(), "cli", now, scope=scope)
     request = replace(request, until=until(now))
@@ -109,6 +116,8 @@ def ask(
         if isinstance(ledger, AbsentLedger):
             where = f"there is no ledger at {ledger.path.absolute()}, so nobody would read it"
             raise fail(f"{where}: ask where the controller runs, or name its --config or --database-url", Exit.NO)
+        if kind in _ABOUT_A_CASE and (case := ledger.load().state.open_case_of(node)) is not None:
+            request = replace(request, case=case.id)  # a newer one is not meant, however late this is read
         ledger.ask(request)
     if output is Output.JSON:
         records.as_json(

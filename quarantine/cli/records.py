@@ -21,7 +21,7 @@ Json = dict[str, object]
 
 def as_json(value: object) -> None:
     """One document on stdout. Numbers that JSON does not have are text."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(_plain(value), indent=2))
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,10 @@ def moment(text: str, option: str, now: datetime) -> datetime:
         raise UsageError(
             f"{option} {text!r} is no time: write for instance 2026-11-01, 2026-11-01T12:00:00Z, -30d or now"
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    try:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"{option} {text!r} lies beyond the times that there are") from None
 
 
 def ending(for_: str | None, until: str | None, now: datetime) -> datetime | None:
@@ -39,7 +42,9 @@ def ending(for_: str | None, until: str | None, now: datetime) -> datetime | Non
         return None
     try:
         end = moment(until, "--until", now)
-    except UsageError:
+    except UsageError as error:
+        if "lies beyond" in str(error):
+            raise
         raise UsageError(
             f"--until {until!r} is no time: write for instance 2026-11-29T18:00:00Z, or --for 4h"
         ) from None

@@ -161,8 +161,9 @@ class Run:
         return self.started_at or self.asked_at
 
     def started(self, at: datetime) -> Run:
-        """The same, begun now: it has all of its time from here."""
-        return replace(self, started_at=at, until=at + (self.until - self.since))
+        """The same, begun now. It has all of its time from here, but for evidence: other things wait for that."""
+        waited_for = self.purpose is Purpose.EVIDENCE
+        return replace(self, started_at=at, until=self.until if waited_for else at + (self.until - self.since))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,6 +10,7 @@ from typing import assert_never
 from quarantine.core.case import Case, Evidence, Phase, Purpose, Run, RunOutcome
 from quarantine.core.decision import Decision, Kind, State
 from quarantine.core.reasons import disagreement
+from quarantine.core.state import MOST_PUT_BACK
 from quarantine.core.units import format_number
 
 
@@ -80,8 +81,9 @@ def treatment(case: Case) -> list[str]:
     if case.sent_away is not None:
         said.append("another machine, or part, is in the place of the one that was taken out")
     if case.put_back:
-        times = "once" if len(case.put_back) == 1 else f"{len(case.put_back)} times of late"
-        said.append(f"its taint was put back {times}")
+        times = "once" if len(case.put_back) == 1 else f"{len(case.put_back)} times"
+        more = "at least " if len(case.put_back) >= MOST_PUT_BACK else ""
+        said.append(f"its taint was put back {more}{times}")
     return said
 
 

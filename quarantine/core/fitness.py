@@ -8,11 +8,10 @@ from dataclasses import replace
 from quarantine.core import budget
 from quarantine.core.case import Evidence, HeldBy
 from quarantine.core.decision import Action, Decision, Kind
-from quarantine.core.draft import FLAPS, JUDGE, Draft, judge_key, policy_fields
+from quarantine.core.draft import FLAPS, Draft, judge_key, policy_fields
 from quarantine.core.judge import Judgement
 from quarantine.core.model import Verdict
 from quarantine.core.reasons import in_words
-
 
 # Held for these, a policy is the suspect itself: what it found before is acted on no further either.
 _SUSPECT = (HeldBy.BREAKER, HeldBy.CROWDED)
@@ -22,14 +21,13 @@ _BLIND = (HeldBy.NO_ANSWER, HeldBy.NO_COVERAGE)
 def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgement]:
     """Those whose findings may be acted on. A policy that is blind, or finds too much, is held itself (invariant 6)."""
     fit = []
-    again: list[str] = []
     for judgement in judgements:
         held_by, reason, evidence = _unfit(judgement)
         policy, key = judgement.policy, judge_key(judgement.policy)
         if held_by is None:
             for pool, why in budget.tripped_pools(judgement, draft.nodes, draft.rules).items():
                 draft.tripped[policy.name, pool] = why
-            again.append(policy.name)
+            draft.lift(key, f"policy {policy.name} can be judged again")
             fit.append(judgement)
             continue
         if held_by in _SUSPECT:
@@ -51,13 +49,11 @@ def policies_fit(draft: Draft, judgements: Iterable[Judgement]) -> list[Judgemen
         if held_by is HeldBy.NO_ANSWER and _unfit(replace(judgement, failed=None))[0] is None:
             fit.append(judgement)  # what another source did find bad is bad; the rest is unknown
     draft.judged = frozenset(judgement.policy.name for judgement in fit if judgement.failed is None)
-    for name in again:
-        draft.fade(f"{JUDGE}{name}", f"policy {name} can be judged again", FLAPS)
     return fit
 
 
 def _hold(draft: Draft, decision: Decision) -> None:
-    """A policy that is blind now and then is told of no oftener than a hold fades, whatever it was held for before."""
+    """One that finds too much whenever it is answered is not told of anew each time that it is not."""
     standing = draft.state.holds.get(decision.hold_key)
     known = standing is not None and standing.held_by in _SUSPECT and draft.now < standing.since + FLAPS
     if not (known and decision.held_by in _BLIND):

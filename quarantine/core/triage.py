@@ -49,10 +49,8 @@ class _Found:
     @property
     def order(self) -> tuple[int, int, int, str, str, str]:
         """Who comes first where a budget does not suffice for all."""
-        if not self.bad:
-            return (2, *_strength(self.all[0]))
-        lead, obstacle = self.lead
-        return (0 if obstacle is None else 1, *_strength(lead))
+        lead, obstacle = self.lead if self.bad else (self.all[0], None)
+        return (2 if not self.bad else 0 if obstacle is None else 1, *_strength(lead))
 
 
 def offences(draft: Draft, fit: Sequence[Judgement]) -> None:
@@ -165,10 +163,10 @@ def _machine(draft: Draft, found: _Found) -> None:
 def _kept_out(draft: Draft, found: _Found, case: Case | None) -> tuple[Offence, Obstacle] | None:
     """What opens no case and adds to none, with the reason; None where what is bad may be looked at further."""
     first = found.bad[0][0] if found.bad else found.all[0]
-    if case is None and (bar := barred(draft, found.node)) is not None:
+    # A case more would make those that are gone the fewer, where it is another cluster that is seen.
+    bar = barred(draft, found.node) or (HeldBy.SIGHT if draft.disbelieved else None)
+    if case is None and bar is not None:
         return first, Obstacle(bar, NO_CASE[bar])
-    if case is None and draft.disbelieved:  # a case more would make those that are gone the fewer
-        return first, Obstacle(HeldBy.SIGHT, NO_CASE[HeldBy.SIGHT])
     if found.node.name in draft.maintained:
         said = f"planned work is under way on the node: {draft.maintained[found.node.name]}"
         told = case is not None and case.marked and all(_stands(case, offence) for offence in found.all)

@@ -36,15 +36,12 @@ _OF_MANY = frozenset(
 
 
 def was_held(draft: Draft, policy: LoadedPolicy, case: Case | None) -> bool:
-    """Whether this machine waited for a cause that it shares with others: its case did, or its policy until just now.
-
-    The hold of a policy that is judged again stands for a little longer: it may be held again in the next cycle.
-    """
+    """Whether this machine waited for a cause that it shares with others: its case did, or its policy until now."""
     if case is not None and case.held_by in _OF_MANY and (case.opened_at < draft.now or case.held_by is HeldBy.TRICKLE):
         return True
     key = judge_key(policy)
     before = draft.snapshot.state.holds.get(key)
-    return before is not None and before.held_by in _OF_MANY and policy.name in draft.judged
+    return before is not None and before.held_by in _OF_MANY and key not in draft.state.holds
 
 
 def too_many(draft: Draft, pool: str) -> str | None:

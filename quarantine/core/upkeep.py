@@ -25,7 +25,7 @@ from quarantine.core.treatment.owed import enforcing
 from quarantine.core.units import format_duration
 
 GONE_FOR = timedelta(minutes=10)  # a node that is not listed for so long has left
-AWAY_FOR = timedelta(hours=6)  # and so long if it is marked: many clouds delete the Node object of a machine that is down
+AWAY_FOR = timedelta(hours=6)  # and so long if it is marked: many clouds delete the Node of a machine that is down
 SWAP_TAKES = TRANSITIONS[Phase.SWAP_REQUESTED].deadline or timedelta(days=7)  # and so long where it is to be replaced
 MARK_LATE = timedelta(minutes=10)  # evidence older than this no longer marks by itself
 MANY = 3  # so many cases whose node or mark is gone at once, if they are most: our sight is suspect

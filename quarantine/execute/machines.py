@@ -67,7 +67,8 @@ def start(
         return Outcome(f"there is no procedure {run.procedure} to run on {case.node}", done=False)
     if gone := another(node, case):
         return Outcome(gone, done=False)
-    if clock.now() >= run.until:
+    now = clock.now()
+    if run.purpose is Purpose.EVIDENCE and now >= run.until:
         return Outcome(f"{run.procedure} could not be begun on {case.node} before its time was up", done=False)
     if spec.command is not None and in_doubt:
         # A Job is found again by its name. A command is not, and is never run twice (invariant 15). It counts as begun:
@@ -77,15 +78,13 @@ def start(
     if left := _in_its_way(cluster, rules, case, run.purpose):
         raise Conflict(f"{run.procedure} would harm what runs on {case.node}: {in_words([str(p.ref) for p in left])}")
     machine, taint = case.machine, marks.taint_key(rules.prefix)
-    procedures.start(Order(run, spec, case.id, case.node, machine.provider_id, machine.system_uuid, taint))
+    procedures.start(Order(run.started(now), spec, case.id, case.node, machine.provider_id, machine.system_uuid, taint))
     return Outcome(f"{run.procedure} is begun on {case.node} as {run.name}", run.name)
 
 
 def _in_its_way(cluster: Cluster, rules: Rules, case: Case, purpose: Purpose) -> Sequence[Pod]:
-    """A reset ends whatever runs; a burn-in starves training. Evidence is taken beside both."""
-    if purpose in (Purpose.RESET, Purpose.REBOOT):
-        return pods_on(cluster, rules, case)
-    return training_on(cluster, rules, case) if purpose is Purpose.BURN_IN else ()
+    """A reset ends whatever runs, and a burn-in starves it. Evidence is taken beside it."""
+    return () if purpose is Purpose.EVIDENCE else pods_on(cluster, rules, case)
 
 
 def stop(procedures: Procedures | None, rules: Rules, case: Case) -> Outcome:

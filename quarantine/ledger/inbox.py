@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -13,6 +14,9 @@ from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import requests
 from quarantine.ledger.text import SENTENCE, fit, unescape
 from quarantine.ledger.upsert import insert_into
+
+
+_KNOWN = frozenset(field.name for field in fields(Request))
 
 
 def ask(connection: Connection, cluster: str, request: Request) -> None:
@@ -46,9 +50,14 @@ def waiting(connection: Connection, cluster: str) -> frozenset[str]:
 
 
 def _request(row: Row[Any]) -> Request:
-    """A request that this version cannot read (of a newer command line) is one to refuse, not one to fall over."""
+    """A request that this version cannot read in full (of a newer command line) is one to refuse: what it does not
+    know of it may be what narrows it.
+    """
     try:
-        return decode_as(Request, row.body)
+        request = decode_as(Request, row.body)
+        if json.loads(row.body).keys() <= _KNOWN:
+            return request
+        raise ValueError("it says more than this version knows")
     except ValueError:
         kind = RequestKind.UNKNOWN
         return Request(

@@ -139,6 +139,28 @@ def test_a_dismissed_node_that_opts_out_later_is_not_told_at_every_cycle() -> No
     assert plan(replace(look, state=state), rules()).decisions == ()
 
 
+def test_a_word_that_is_older_than_the_case_ends_none() -> None:
+    state, nodes = quarantined()
+    case = state.open_case_of("node-3")
+    assert case is not None
+    for kind in (RELEASE, RequestKind.REPAIRED):
+        old = replace(ask(kind, "node-3"), at=case.opened_at - timedelta(days=3))
+        look = snapshot(nodes, hot("node-3"), state=state, requests=[old], now=NOW + MINUTE)
+        (answer,) = plan(look, rules()).decisions
+        assert f"case {case.id} on node-3 was opened at" in answer.reason
+        assert answer.request == old.id
+
+
+def test_a_word_about_a_case_that_is_named_means_that_one_alone() -> None:
+    state, nodes = quarantined()
+    case = state.open_case_of("node-3")
+    assert case is not None
+    for meant, at, ends in (("q-earlier", NOW + MINUTE, False), (case.id, NOW - timedelta(days=3), True)):
+        word = replace(ask(RELEASE, "node-3"), case=meant, at=at)
+        made = plan(snapshot(nodes, state=state, requests=[word], now=NOW + MINUTE), rules())
+        assert (after(state, made).open_case_of("node-3") is None) is ends
+
+
 def test_an_observing_policy_neither_reports_nor_tells() -> None:
     nodes = fleet()
     quiet = policy(response={"cordon": False, "ticket": "none", "notify": False}, severity="fatal")

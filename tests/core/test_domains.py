@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,10 +27,10 @@ def racks(count: int, trays: int) -> dict[str, Node]:
     return {name: replace(node(name), labels={"gpu": "yes", LABEL: rack}) for name, rack in names.items()}
 
 
-def law(machines: int, **budget: object) -> Rules:
+def law(machines: int, *, size: int | None = None, **budget: object) -> Rules:
     limits = {"quarantined": 9, "unavailable": 9, "perHour": 9, **budget}
     domain = {"by": "nvlink-domain", "machines": machines}
-    pool = {"name": "gpu", "nodeSelector": {"gpu": "yes"}, "budget": limits, "domain": domain}
+    pool = {"name": "gpu", "nodeSelector": {"gpu": "yes"}, "budget": limits, "domain": domain, "size": size}
     return rules(policy(breaker={"maxShare": "100%"}), pools=[pool], topology={"nvlink-domain": LABEL})
 
 
@@ -64,7 +65,9 @@ def test_two_trays_of_one_domain_in_one_plan_are_counted_together() -> None:
     assert quarantines == [("quarantine", "node-1", None), ("quarantine", "node-2", "budget")]
 
 
-def test_a_machine_at_the_gate_was_never_taken_out() -> None:
+@pytest.mark.parametrize(("declared", "out", "size"), [(None, 0, 2), (3, 1, 3)])
+def test_a_machine_at_the_gate_was_never_taken_out(declared: int | None, out: int, size: int) -> None:
+    """It is none of the pool's yet, or one of those that are declared and lacking."""
     nodes = {name: node(name) for name in ("node-0", "node-1", "node-2")}
     opened = Decision(
         NOW,
@@ -81,10 +84,24 @@ def test_a_machine_at_the_gate_was_never_taken_out() -> None:
         gate=True,
     )
     state = fold(State(), [opened])
-    budget = accounts(nodes, state, law(1, quarantined=1), NOW)["gpu"].budget
-    assert (budget.ours, budget.out, budget.recent) == (0, 1, 0)
+    budget = accounts(nodes, state, law(1, quarantined=1, size=declared), NOW)["gpu"].budget
+    assert (budget.ours, budget.out, budget.recent, budget.size) == (0, out, 0, size)
     taken, cluster = quarantined()
     assert accounts(cluster, taken, law(1), NOW)["gpu"].budget.ours == 1
+
+
+def test_a_domain_that_is_being_built_keeps_nothing_faulty_in_service() -> None:
+    """Its trays come one by one: those that are proven wait for those at the gate, and were never in service."""
+    nodes = racks(2, 4)
+    state = State()
+    for name in ("node-4", "node-5"):
+        machine, case = nodes[name].machine, f"q-{name}"
+        come = Decision(NOW, Kind.DECIDED, Action.PROVE, "is new", "controller", node=name, machine=machine, case=case)
+        state = fold(state, [replace(come, phase=Phase.PROBATION, pool="gpu", gate=True)])
+    account = accounts(nodes, state, law(4), NOW)["gpu"]
+    assert (account.budget.out, account.budget.size) == (0, 6)
+    assert account.cost(nodes["node-6"]) == 0, "it is of no use yet"
+    assert account.cost(nodes["node-1"]) == 4
 
 
 @given(

@@ -95,7 +95,7 @@ def test_row_a_mark_that_is_late_is_not_made_on_old_evidence_and_what_was_made_o
     state, _ = look(State(), fleet(), hot("node-3"))
     _, made = look(state, fleet(), now=NOW + 11 * MINUTE)
     assert told(made) == [("dismiss", "node-3", None)]
-    assert made.decisions[0].effects == (Effect.UNMARK, Effect.CONDITION)
+    assert made.decisions[0].effects == (Effect.UNMARK, Effect.CONDITION, Effect.CLOSE)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -319,6 +319,16 @@ def test_row_a_cordon_that_was_not_ours_is_gone(theirs: bool) -> None:
 
 def without(nodes: Mapping[str, Node]) -> dict[str, Node]:
     return {name: n for name, n in nodes.items() if name != "node-3"}
+
+
+def test_row_the_node_of_a_suspicion_is_not_listed() -> None:
+    observed = snapshot(fleet(), hot("node-3"), mode=Mode.OBSERVE)
+    state = after(State(), plan(observed, rules()))
+    state, made = look(state, without(fleet()))
+    assert told(made) == [("retire", "node-3", "gone")]
+    state, made = look(state, without(fleet()), now=NOW + 10 * MINUTE)
+    assert ("retire", "node-3", None) in told(made)
+    assert state.holds == {}
 
 
 def test_row_the_node_is_not_listed() -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from quarantine.core.case import Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind, RequestKind, State
 from quarantine.core.model import Answer, Mode, Node, PolicyAnswers, Sample, Samples, Taint, Verdict
 from quarantine.core.planner import plan
+from tests.core.treatment.floor import rank
+from tests.core.treatment.life import Life, law
 from tests.core.world import (
     DOWNED,
     FAILED,
@@ -131,8 +135,25 @@ def test_an_unanswered_policy_is_unknown_and_held_once() -> None:
     state = after(State(), made)
     assert plan(replace(look, state=state), rules()).decisions == ()
     back = plan(snapshot(nodes, hot("node-3"), state=state), rules())
-    assert ("judge", None, None) in told(back)
+    assert told(back)[0] == ("judge", None, None)
     assert told(back)[1] == ("quarantine", "node-3", None)
+
+
+@pytest.mark.parametrize("held_by", [HeldBy.BREAKER, HeldBy.CROWDED])
+def test_what_a_policy_found_is_not_gone_on_with_once_it_is_the_suspect_itself(held_by: HeldBy) -> None:
+    life = Life(law(ladder=[{"do": "replace", "after": "10m"}], drain={"when": "on-restart", "deadline": "10m"}))
+    life.pods = (rank("a", "node-3", gang=""),)
+    life.cycles(2)
+    if held_by is HeldBy.CROWDED:
+        life.nodes = {name: replace(n, gpus=4) for name, n in life.nodes.items()}
+    else:
+        everywhere = (hot(name, gpu) for name in life.nodes for gpu in range(8))
+        given = {"gpu-hot": answers(life.nodes, *everywhere)}
+        look = life.look
+        life.look = lambda requests=(): replace(look(requests), answers=given)  # type: ignore[method-assign]
+    life.cycles(30)
+    assert held_by in {hold.held_by for hold in life.state.holds.values()}
+    assert life.phase() is Phase.QUARANTINED, "its drain and its replacement wait"
 
 
 def test_no_coverage_is_held_loudly_even_with_findings() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from quarantine.sandbox.prometheus import PrometheusServer
+from tests.e2e.situations import Begin, situation
 from tests.e2e.worlds import World, world
 from tests.scenarios.play import HEAD_ONLY
 
@@ -26,6 +28,13 @@ def remembering() -> Iterator[PrometheusServer]:
     """For situations in simulated time: each has years of its own, which all stay in the head."""
     with PrometheusServer(flags=HEAD_ONLY) as server:
         yield server
+
+
+@pytest.fixture
+def begin(remembering: PrometheusServer, tmp_path: Path) -> Iterator[Begin]:
+    """Begin a situation; it ends with the test."""
+    with ExitStack() as stack:
+        yield lambda **fields: stack.enter_context(situation(tmp_path, remembering.url, **fields))
 
 
 @pytest.fixture

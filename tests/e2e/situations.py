@@ -5,7 +5,7 @@ What Prometheus shows is written before, as in the scenario set (`tests/scenario
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,6 +26,8 @@ from tests.scenarios.shown import shown
 from tests.scenarios.stage import Stage, stage
 
 CYCLE = timedelta(minutes=1)
+THERMAL = ("gpu-hot", "blind-node")
+WIDE = {"budget": {"quarantined": "50%", "unavailable": "60%", "perHour": "50%"}}
 _numbers = count()
 
 
@@ -108,8 +110,10 @@ class Situation:
 
 @contextmanager
 def situation(folder: Path, prometheus: str, **fields: Any) -> Iterator[Situation]:
-    """A scenario's beginning; `fields` are as in its file."""
-    scenario = Scenario.model_validate({"title": folder.name, "kind": "life", **fields})
+    """A scenario begins; `fields` are as in its file. Left out: half an hour, gpu-hot, ten small machines."""
+    machines = {"count": 10, "gpus": 4, "ports": 1, "links": 0}
+    usual = {"title": folder.name, "kind": "life", "lasts": "30m", "policies": THERMAL, "machines": machines}
+    scenario = Scenario.model_validate({**usual, **fields})
     start: datetime = FIRST + next(_numbers) * APART
     write(prometheus, shown(scenario, start))
     with Proxy(prometheus, needed=True) as proxy, stage(scenario, folder, proxy.url, start) as made:
@@ -128,4 +132,4 @@ def hot(node: int, gpu: int = 0, *, at: str = "5m", values: str = "84...") -> di
     }
 
 
-__all__ = ["Case", "Situation", "hot", "situation"]
+Begin = Callable[..., Situation]  # of the fixture `begin`: with a scenario's fields

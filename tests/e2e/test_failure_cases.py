@@ -5,38 +5,17 @@ Each drives the real controller with its real adapters, in simulated time: a rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from quarantine.core.case import Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import Action, RequestKind
 from quarantine.core.errors import Superseded
 from quarantine.sandbox.kubeapi.faults import Fault
-from quarantine.sandbox.prometheus import PrometheusServer
-from tests.e2e.situations import Situation, hot, situation
+from tests.e2e.situations import Begin, hot
 
-Begin = Callable[..., Situation]
-THERMAL = ["gpu-hot", "blind-node"]
-WIDE = {"budget": {"quarantined": "50%", "unavailable": "60%", "perHour": "50%"}}
 ALL = {"budget": {"quarantined": "100%", "unavailable": "100%", "perHour": "100%"}}
-
-
-@pytest.fixture
-def begin(remembering: PrometheusServer, tmp_path: Path) -> Iterator[Begin]:
-    """Begin a situation; it ends with the test."""
-    with ExitStack() as stack:
-
-        def made(**fields: Any) -> Situation:
-            given = {"lasts": "30m", "policies": THERMAL, **fields}
-            return stack.enter_context(situation(tmp_path, remembering.url, **given))
-
-        yield made
 
 
 def no_patch(method: str, _: str) -> Fault | None:
@@ -50,7 +29,6 @@ def no_write(method: str, _: str) -> Fault | None:
 
 
 GANG = [{"name": "pretrain", "nodes": ["node-1", "node-2"]}]
-DRAINS_NOW = {"gpu-hot": {"response": {"drain": "now"}}}
 
 
 def test_failure_case_01_a_person_uncordons_before_the_drain_starts(begin: Begin) -> None:
@@ -295,14 +273,15 @@ def test_failure_case_15_service_discovery_drops_all_targets(begin: Begin) -> No
     assert now.was_held(HeldBy.NO_COVERAGE) or now.was_held(HeldBy.BREAKER), "it is told that nothing is seen"
 
 
-@pytest.mark.parametrize("value", ["345", "82505", "9223372036854775794", "2147483632", "140737488355328", "0"])
-def test_failure_case_16_sentinels_and_garbage_quarantine_nobody(begin: Begin, value: str) -> None:
-    blank = {
-        "what": "a blank",
-        "at": "5m",
-        "series": {'{__name__=~"DCGM_FI_DEV_(GPU|MEMORY)_TEMP",gpu="0"}': f"{value}..."},
-    }
-    now = begin(traps=[blank], pool=ALL, policies=["gpu-hot", "gpu-memory-hot", "gpu-warmer-than-siblings"])
-    now.minutes(25, every=timedelta(minutes=4))
+def blank(gpu: str, value: str) -> dict[str, Any]:
+    """A GPU whose temperatures read this."""
+    return {"what": value, "at": "5m", "series": {f'{{__name__=~"DCGM_FI_DEV_.*TEMP",UUID="{gpu}"}}': f"{value}..."}}
+
+
+def test_failure_case_16_sentinels_and_garbage_quarantine_nobody(begin: Begin) -> None:
+    values = ["345", "82505", "9223372036854775794", "2147483632", "140737488355328", "0"]
+    blanks = [blank(f"GPU-{n}-0", value) for n, value in enumerate(values, start=1)]
+    now = begin(traps=blanks, pool=ALL, policies=["gpu-hot", "gpu-memory-hot", "gpu-warmer-than-siblings"])
+    now.minutes(25, every=timedelta(minutes=2))
     assert now.out == set()
     assert now.stage.open_cases() == {}

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Action, RequestKind
-from quarantine.sandbox.prometheus import PrometheusServer
-from tests.e2e.situations import Situation, hot, situation
+from tests.e2e.situations import WIDE, Begin, hot
 
-Begin = Callable[..., Situation]
-THERMAL = ["gpu-hot", "blind-node"]
-WIDE = {"budget": {"quarantined": "50%", "unavailable": "60%", "perHour": "50%"}}
 WRITES = {"POST", "PUT", "PATCH", "DELETE"}
-
-
-@pytest.fixture
-def begin(remembering: PrometheusServer, tmp_path: Path) -> Iterator[Begin]:
-    """Begin a situation; it ends with the test."""
-    with ExitStack() as stack:
-
-        def made(**fields: Any) -> Situation:
-            given = {"lasts": "30m", "policies": THERMAL, **fields}
-            return stack.enter_context(situation(tmp_path, remembering.url, **given))
-
-        yield made
 
 
 def response(**words: Any) -> dict[str, Any]:
@@ -161,6 +142,7 @@ def test_failure_case_23_a_new_generation_has_other_devices_and_none_is_missing(
             '{instance=~"10.0.0.(6|7|8|9|10):9100",device="mlx5_1"}',
         ],
         pool=WIDE,
+        machines={"count": 10, "gpus": 6, "ports": 2, "links": 0},
         lasts="60m",
     )
     now.minutes(60, every=timedelta(minutes=5))

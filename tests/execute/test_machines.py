@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from quarantine.core.case import Effect, Leaving, Phase, Purpose, Run
+from quarantine.core.case import Effect, Leaving, Phase, Purpose, Run, RunOutcome
 from quarantine.core.decision import Action, Word, WordKind
 from quarantine.core.errors import (
     ClusterRefused,
@@ -18,6 +18,7 @@ from quarantine.core.errors import (
 )
 from quarantine.core.model import Mode
 from quarantine.core.workload import Class
+from quarantine.execute import due
 from tests.execute.lab import NODE, Lab, pod, refs
 
 
@@ -221,6 +222,19 @@ def test_a_procedure_whose_time_is_up_is_not_begun(here: Lab) -> None:
     assert here.runner.begun == {}
 
 
+def test_a_reset_that_had_to_wait_has_all_of_its_time_once_it_begins(here: Lab) -> None:
+    run = order(here, Purpose.RESET, "reset")
+    here.runner.trouble = ClusterUnavailable("the API server is away")
+    here.act()
+    here.runner.trouble = None
+    here.later(hours=3)
+    here.act()
+    begun = here.clock.at
+    assert here.runner.begun[run.name].run.until == begun + timedelta(hours=1)
+    assert here.case.run is not None
+    assert (here.case.run.started_at, here.case.run.until) == (begun, begun + timedelta(hours=1))
+
+
 def test_a_reset_does_not_begin_while_anything_runs(here: Lab) -> None:
     order(here, Purpose.RESET, "reset")
     here.kube.pods[NODE] = (pod("web"),)
@@ -235,11 +249,11 @@ def test_a_reset_does_not_begin_while_anything_runs(here: Lab) -> None:
     assert len(here.runner.begun) == 1
 
 
-def test_a_burn_in_leaves_training_alone_and_evidence_is_taken_beside_it(here: Lab) -> None:
+def test_a_burn_in_leaves_alone_what_runs_and_evidence_is_taken_beside_it(here: Lab) -> None:
     here.kube.pods[NODE] = (pod("web"), pod("worker", Class.TRAINING))
     order(here, Purpose.BURN_IN)
-    assert any("jobs/worker" in said and "jobs/web" not in said for said in here.act().postponed)
-    here.kube.pods[NODE] = (pod("web"),)
+    assert any("jobs/worker" in said and "jobs/web" in said for said in here.act().postponed)
+    here.kube.pods[NODE] = ()
     here.later(minutes=1)
     here.act()
     assert len(here.runner.begun) == 1
@@ -339,3 +353,64 @@ def test_no_other_machine_is_asked_for_once_one_has_come(here: Lab) -> None:
     here.act()
     assert here.tickets.find(f"{here.case.id}-replace") is None
     assert here.status(Effect.REPLACE) == "abandoned"
+
+
+def test_what_was_left_behind_is_not_carried_out_by_an_older_record(here: Lab) -> None:
+    leave(here, "a")
+    case = here.case
+    (row,) = here.ledger.load().pending
+    on_probation = replace(case, phase=Phase.PROBATION)
+    now, node = here.clock.at, here.kube.held[NODE]
+    assert due.fits(row, case, node, here.state, here.rules, now)
+    assert not due.fits(row, on_probation, node, here.state, here.rules, now)
+
+
+def test_nothing_is_done_to_a_machine_on_which_somebody_works(here: Lab) -> None:
+    leave(here, "a")
+    until = here.clock.at + timedelta(hours=4)
+    word = Word(f"maintenance/{NODE}", WordKind.MAINTENANCE, NODE, "an engineer", "a new rail", here.clock.at, until)
+    here.decide(Action.MAINTAIN, word=word)
+    here.act()
+    assert here.kube.evicted == []
+    here.decide(Action.RESUME, unword=word.key)
+    here.act()
+    assert here.kube.evicted == ["a"]
+
+
+def test_a_batch_that_was_refused_and_then_held_up_for_long_is_not_asked_any_more(here: Lab) -> None:
+    leave(here, "a")
+    here.kube.answers["a"] = EvictionBlocked("its disruption budget allows none")
+    here.act()
+    here.kube.answers.clear()
+    here.later(hours=3)
+    here.act()
+    assert here.kube.evicted == []
+
+
+def test_an_exchange_ends_what_ran_on_the_machine_that_left_before_anything_runs_on_the_new_one(here: Lab) -> None:
+    old = order(here)
+    here.act()
+    came = replace(here.case.machine, system_uuid="sys-x", provider_id="acme://x", boot_id="b-x")
+    here.kube.change(machine=came)
+    lost = replace(old, outcome=RunOutcome.LOST, ended_at=here.clock.at)
+    here.decide(Action.SWAP, phase=Phase.SWAPPED, machine=came, run=lost, effects=(Effect.MARK,))
+    here.runner.trouble = ClusterUnavailable("the API server is away")
+    assert here.act().postponed != ()
+    here.decide(Action.PROVE, phase=Phase.PROBATION)
+    here.runner.trouble = None
+    new = order(here, Purpose.BURN_IN)
+    here.act()
+    assert (here.runner.stopped, list(here.runner.begun)) == ([], [old.name]), "the old one may still run"
+    here.later(minutes=1)
+    here.act()
+    here.act()
+    assert (here.runner.stopped, list(here.runner.begun)) == ([old.name], [old.name, new.name])
+
+
+def test_a_machine_that_left_ends_what_ran_on_it(here: Lab) -> None:
+    run = order(here)
+    here.act()
+    del here.kube.held[NODE]
+    here.decide(Action.RETIRE, phase=Phase.RETIRED)
+    here.act()
+    assert here.runner.stopped == [run.name]

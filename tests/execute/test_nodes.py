@@ -119,3 +119,18 @@ def test_what_takes_the_place_of_a_machine_is_marked_however_late(here: Lab) -> 
     here.act(bad_nodes=frozenset())
     assert here.kube.held[NODE].labels[PHASE] == "swapped"
     assert here.case.cordoned_by_us is True
+
+
+def test_a_machine_that_is_not_seen_for_a_moment_is_marked_once_it_is(quiet: Lab) -> None:
+    away = quiet.kube.held[NODE]
+    quiet.kube.trouble = ClusterUnavailable("the API server is away")
+    quiet.quarantine()
+    quiet.kube.trouble = None
+    del quiet.kube.held[NODE]
+    quiet.later(minutes=1)
+    assert any("is not seen there" in said for said in quiet.act().postponed)
+    assert quiet.status(Effect.MARK) == "pending"
+    quiet.kube.held[NODE] = away
+    quiet.later(minutes=1)
+    quiet.act()
+    assert [t.value for t in quiet.kube.held[NODE].taints] == [quiet.case.id]

@@ -57,6 +57,21 @@ def test_asking_a_second_time_in_one_case_is_another_ticket(here: Lab) -> None:
     assert here.case.effects[Effect.REPLACE].ref.endswith("-replace-2")
 
 
+def test_another_machine_that_is_reported_in_one_case_has_its_own_ticket(here: Lab) -> None:
+    """The one before has its ticket already, which may be open still."""
+    refs = []
+    for number in range(2):
+        rung = Rung(Step.REPORT, number, here.clock.at)
+        here.decide(Action.TICKET, rung=rung, effects=(Effect.TICKET,))
+        here.act()
+        refs.append(here.case.effects[Effect.TICKET].ref)
+    assert [ref.partition("q-")[2] for ref in refs] == [here.case.id[2:], f"{here.case.id[2:]}-report-2"]
+    here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK, Effect.CLOSE))
+    here.act()
+    read = [here.tickets.read(ref) for ref in refs]
+    assert [ticket.status for ticket in read if ticket is not None] == ["closed", "closed"]
+
+
 def test_the_message_waits_for_the_ticket_and_names_the_weightier_one(here: Lab) -> None:
     ask_for_another(here)
     here.decide(Action.NOTIFY, effects=(Effect.NOTIFY,))

@@ -12,13 +12,14 @@ from typing import Any, Final
 from quarantine.adapters.kube.fields import entries, mapping, moment, text_at
 from quarantine.adapters.kube.gangs import GangSign, gang_of, of_job, owner_of
 from quarantine.adapters.kube.records import Garbled
-from quarantine.core.case import PodRef
+from quarantine.core.case import PodRef, Purpose
 from quarantine.core.marks import taint_key
 from quarantine.core.workload import Class, Gang, Pod, PodRules
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _SECONDS: Final = re.compile(r"\d{9,10}(\.\d{1,9})?", re.ASCII)  # milliseconds have more digits
+_RUN: Final = re.compile(rf"({'|'.join(Purpose)})-\d+", re.ASCII)
 _SKEW: Final = timedelta(minutes=5)  # a checkpoint of a later time than this ahead is garbage
 
 
@@ -88,8 +89,14 @@ def _stays(pod: Mapping[str, Any], meta: Mapping[str, Any], status: Mapping[str,
         text_at(status, "phase") in _ENDED
         or (owner.get("kind") == "DaemonSet" and text_at(owner, "apiVersion").startswith("apps/"))
         or _MIRROR in mapping(meta.get("annotations"))
-        or (of_job(pod) and mapping(meta.get("labels")).get(run_label(rules.prefix)) == owner.get("name"))
+        or (of_job(pod) and _of_a_run(mapping(meta.get("labels")), owner, rules.prefix))
     )
+
+
+def _of_a_run(labels: Mapping[str, Any], owner: Mapping[str, Any], prefix: str) -> bool:
+    """Whether it is of one of our procedures' Jobs: a label alone makes nobody's pod invisible to the drain."""
+    run, case = (text_at(labels, key) for key in (run_label(prefix), f"{prefix}/case"))
+    return bool(case) and run == text_at(owner, "name") and bool(_RUN.fullmatch(run.removeprefix(f"{case}-")))
 
 
 def _labelled(meta: Mapping[str, Any], rules: PodRules) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from quarantine.core.case import Case, Phase
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
+from quarantine.core.treatment.ladder import out_since
 from quarantine.core.treatment.owed import enforcing, release_of
 
 SPARE = timedelta(days=1)  # for a burn-in to be begun and a person to look, beyond what a probation takes by itself
@@ -27,7 +28,7 @@ def _asked_for(case: Case, rules: Rules) -> Iterator[datetime]:
         yield case.run.until
     if case.phase in (Phase.QUARANTINED, Phase.DRAINED):
         steps = (step for policy in enforcing(case, rules) for step in policy.spec.response.steps)
-        yield from (case.taken_out_at + step.after for step in steps if step.after is not None)
+        yield from (out_since(case) + step.after for step in steps if step.after is not None)
     if case.phase is Phase.PROBATION:
         release = release_of(case, rules)
         burn_in = rules.procedures.get(release.burn_in or "")

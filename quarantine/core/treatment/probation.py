@@ -8,26 +8,23 @@ recorded, once for each loss, and does not count; where anything is found bad, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quarantine.core import absence, budget
 from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, RunOutcome, Step
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import QUIET, Draft, case_key
 from quarantine.core.judge import Judgement
-from quarantine.core.marks import machine_matches
-from quarantine.core.model import DeviceKind, Failed, Node, Verdict
+from quarantine.core.model import Failed, Verdict
 from quarantine.core.obstacles import Claim, common_causes_of, hindrance, takes_out
-from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.response import Release
-from quarantine.core.treatment import runs
+from quarantine.core.treatment import proof, runs
 from quarantine.core.treatment.endings import ending_effects, shown
 from quarantine.core.treatment.owed import claim_of, hands_off, release_of
+from quarantine.core.treatment.swap import SAME
 from quarantine.core.units import format_duration
 
-LAG = timedelta(minutes=2)  # between what happens on a machine and the answers that know of it
 FRESH = timedelta(days=1)  # older evidence under load begins no probation: much may have happened since
 READY = "ready/"  # of hold keys: a case whose machine has proven itself, and waits for a person
 _BEFORE = (Phase.QUARANTINED, Phase.DRAINING, Phase.DRAINED)
@@ -45,7 +42,7 @@ def releases(draft: Draft) -> None:
         if why is None:
             _release(draft, case)
             continue
-        since = _when(case.proving.since)
+        since = proof.when(case.proving.since)
         reason = f"{case.node} has proven itself since {since}, and {why}: say quarantine release {case.node}"
         held = {"held_by": HeldBy.READY, "hold_key": f"{READY}{case.id}"}
         draft.hold(draft.about_case(Kind.HELD, Action.RELEASE, case, reason, **held))
@@ -64,7 +61,7 @@ def turns(draft: Draft, fit: Sequence[Judgement]) -> None:
                 _move(draft, case, Phase.PROBATION, f"{reason}; {_until(release_of(case, draft.rules), draft.now)}")
     for case in draft.open_cases():
         if case.phase is Phase.PROBATION:
-            _watch(draft, case)
+            proof.watch(draft, case)
     if hands_off(draft):
         return
     for case in draft.open_cases():
@@ -84,9 +81,9 @@ def waits(case: Case, rules: Rules) -> Iterator[datetime]:
     """When time alone may change what becomes of a case on probation."""
     if case.phase is not Phase.PROBATION:
         return
-    yield _end(case, rules)
+    yield proof.end(case, rules)
     yield case.proving.at + QUIET
-    yield from (case.stay_since + _memory(policy) for policy in _found(case, rules))
+    yield from (case.stay_since + proof.memory(policy) for policy in proof.found(case, rules))
 
 
 # --- The end ----------------------------------------------------------------------------------------------------------
@@ -95,23 +92,9 @@ def waits(case: Case, rules: Rules) -> Iterator[datetime]:
 def _proven(draft: Draft, case: Case) -> bool:
     if case.run is not None or not _burnt_in(case, release_of(case, draft.rules)):
         return False
-    if case.proving.verdict is not Verdict.GOOD or draft.now < _end(case, draft.rules):
+    if case.proving.verdict is not Verdict.GOOD or draft.now < proof.end(case, draft.rules):
         return False
-    return _doubt(draft, case) is None and not _disputed(draft, case)
-
-
-def _end(case: Case, rules: Rules) -> datetime:
-    """When the time on probation is over, if nothing disturbs it: no sooner than every trigger could find it bad."""
-    proof = case.proving
-    seen_again = LAG if proof.at > case.stay_since else timedelta(0)
-    memory = max((_memory(policy) for policy in _found(case, rules)), default=seen_again)
-    return max(proof.since + release_of(case, rules).probation, proof.at + memory)
-
-
-def _found(case: Case, rules: Rules) -> list[LoadedPolicy]:
-    """The policies that found something on this machine and are still there, each once."""
-    found = (rules.policy(name) for name in dict.fromkeys(finding.policy for finding in case.findings))
-    return [policy for policy in found if policy is not None]
+    return proof.doubt(draft, case) is None and not _disputed(draft, case)
 
 
 def _burnt_in(case: Case, release: Release) -> bool:
@@ -148,83 +131,9 @@ def _answered(case: Case) -> bool:
 def _release(draft: Draft, case: Case) -> None:
     release, since = release_of(case, draft.rules), case.proving.since
     burnt = f", and its burn-in by {release.burn_in} succeeded" if release.burn_in is not None else ""
-    reason = f"nothing was found bad on {case.node} since {_when(since)}{burnt}: it is back in service"
+    reason = f"nothing was found bad on {case.node} since {proof.when(since)}{burnt}: it is back in service"
     ending = {"phase": Phase.RELEASED, "hold_key": case_key(case.id), "effects": ending_effects(case)}
     draft.emit(draft.about_case(Kind.DECIDED, Action.RELEASE, case, reason, **ending))
-
-
-# --- What disturbs it -------------------------------------------------------------------------------------------------
-
-
-def _watch(draft: Draft, case: Case) -> None:
-    """Record that the time on probation does not count any more, or that it does again.
-
-    The first loss is over as soon as the machine is seen. What comes and goes after it is recorded less often.
-    """
-    proof, doubt = case.proving, _doubt(draft, case)
-    if doubt is not None:
-        verdict, why = doubt
-        if proof.verdict not in (verdict, Verdict.BAD):
-            draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, why, verdict=verdict))
-        return
-    if proof.verdict is Verdict.GOOD or (proof.since > case.stay_since and draft.now < proof.at + QUIET):
-        return
-    after = replace(case, proof=proof.then(Verdict.GOOD, draft.now))
-    reason = f"{case.node} is seen and quiet again: its probation lasts until {_when(_end(after, draft.rules))}"
-    draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, reason, verdict=Verdict.GOOD))
-
-
-def _doubt(draft: Draft, case: Case) -> tuple[Verdict, str] | None:
-    """Why this moment does not speak for the machine, in words; None where it does."""
-    if (bad := _bad(draft, case)) is not None:
-        return Verdict.BAD, f"{case.node} is bad on probation ({bad}): once it is not, its probation begins anew"
-    unseen = _unseen(draft, case)
-    if unseen is None:
-        return None
-    return Verdict.UNKNOWN, f"{unseen}: as long as that lasts, its time on probation does not count"
-
-
-def _bad(draft: Draft, case: Case) -> str | None:
-    """What is found bad now and counts: by a policy that acts, or by one that found something before."""
-    mine = {finding.policy for finding in case.findings}
-    for name, device in sorted(draft.bad_now.get(case.node, frozenset()), key=str):
-        policy = draft.rules.policy(name)
-        if policy is None or not (name in mine or takes_out(policy)):
-            continue
-        of_before = any(f.key == (name, device) and f.since <= case.stay_since for f in case.findings)
-        looks_back = draft.now < case.stay_since + _memory(policy)
-        if not (case.phase is Phase.PROBATION and of_before and looks_back):
-            return f"{device} by policy {name}"
-    return None
-
-
-def _unseen(draft: Draft, case: Case) -> str | None:
-    """Why it cannot be told whether the machine is bad; None where it can."""
-    node = draft.nodes.get(case.node)
-    if node is None or draft.disbelieved:
-        return f"{case.node} is not seen in the cluster"
-    if not machine_matches(node, case.machine):
-        return f"{case.node} is not the machine of case {case.id}"
-    if node.ready is not True:
-        return f"{case.node} is not ready"
-    if case.node in draft.unjudged:
-        work = draft.maintained.get(case.node)
-        return f"nothing is judged on {case.node} ({work or 'it, or its driver, started a moment ago'})"
-    unseen = (_not_whole(draft, node, case, policy) for policy in _found(case, draft.rules))
-    return next((why for why in unseen if why is not None), None)
-
-
-def _not_whole(draft: Draft, node: Node, case: Case, policy: LoadedPolicy) -> str | None:
-    """Why this policy cannot say that nothing on the machine is bad: a device that is gone is never found bad."""
-    judgement = draft.judgement(policy.name)
-    if judgement is None or not draft.knows([policy.name]):
-        return f"policy {policy.name}, which found {case.node} bad, cannot be judged"
-    kind, seen = draft.rules.signal_of(policy).device, judgement.covered_by.get(node.name, 0)
-    known = len(case.machine.gpus) if kind is DeviceKind.GPU else 0
-    wanted = absence.wanted(node, kind, budget.pool_of(node, draft.rules), seen, known)
-    if seen >= wanted:
-        return None
-    return f"policy {policy.name}, which found {case.node} bad, sees {seen} of its {wanted} devices"
 
 
 # --- Back again -------------------------------------------------------------------------------------------------------
@@ -253,12 +162,8 @@ def _back(draft: Draft, case: Case, fit: frozenset[str]) -> Iterator[tuple[Claim
         policy = draft.rules.policy(finding.policy)
         if policy is None or policy.name not in fit or finding.key not in bad or not takes_out(policy):
             continue
-        if finding.since > since or draft.now >= since + _memory(policy):
+        if finding.since > since or draft.now >= since + proof.memory(policy):
             yield claim_of(case, finding, policy), finding
-
-
-def _memory(policy: LoadedPolicy) -> timedelta:
-    return policy.spec.trigger.window + LAG
 
 
 # --- The beginning ----------------------------------------------------------------------------------------------------
@@ -268,7 +173,14 @@ def _recovered(draft: Draft, case: Case) -> bool:
     """Whether positive evidence under load is there for everything that was found, and nothing else happened."""
     if case.phase not in _BEFORE or case.by_person or case.told_provider or case.run is not None:
         return False
-    if case.waits_for_mark or not case.findings or case.node in draft.maintained or _bad(draft, case) is not None:
+    if f"{SAME}{case.id}" in draft.state.holds:
+        return False  # whether what came back is repaired is for a person to say
+    if (
+        case.waits_for_mark
+        or not case.findings
+        or case.node in draft.maintained
+        or proof.bad_in(draft, case) is not None
+    ):
         return False
     burn_in = case.last_run(Purpose.BURN_IN)
     if burn_in is not None and burn_in.outcome in _UNPROVEN:
@@ -302,7 +214,7 @@ def _burn_in(draft: Draft, case: Case) -> None:
     if workloads.nodes.get(case.node) != ():  # what runs there is not known, or it is not empty
         return
     run = runs.begun(draft, case, Purpose.BURN_IN, release.burn_in, spec)
-    reason = f"{case.node} is to prove itself by {release.burn_in}, until {_when(run.until)}"
+    reason = f"{case.node} is to prove itself by {release.burn_in}, until {proof.when(run.until)}"
     draft.emit(draft.about_case(Kind.DECIDED, Action.RUN, case, reason, run=run, effects=(Effect.RUN,)))
 
 
@@ -312,9 +224,5 @@ def _move(draft: Draft, case: Case, phase: Phase, reason: str) -> None:
 
 def _until(release: Release, now: datetime) -> str:
     burn_in = f", and until {release.burn_in} has succeeded" if release.burn_in is not None else ""
-    span, end = format_duration(release.probation), _when(now + release.probation)
+    span, end = format_duration(release.probation), proof.when(now + release.probation)
     return f"it is on probation for {span}, until {end}{burn_in}"
-
-
-def _when(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"

@@ -2,6 +2,7 @@
 
 What is under a node's name now    the provider was told       what is decided
 the machine, booted anew           or not                      IDENTIFY: the new boot id; the findings stand
+the same boot, another UUID    or not                      IDENTIFY: the new UUID; it is the machine all the same
 the machine, some GPUs unseen      or not                      nothing: what fell off the bus is there all the same
 the machine, with another GPU in   yes                         SWAP: a part was exchanged
 place of the bad one

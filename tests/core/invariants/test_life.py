@@ -301,9 +301,6 @@ class Fleet(RuleBasedStateMachine):
     def guard(self, pick: int, on: bool, value: str) -> None:
         if self.there(self.out(pick)):
             self.world.annotate(self.out(pick), GUARD, value if on else None)
-            uid = self.world.kube.held[self.out(pick)].machine.node_uid
-            if value != "true" or not on:
-                self.world.watch.guards.get(uid, {}).pop(GUARD, None)
         self.then(timedelta(minutes=1))
 
     # --- What runs ----------------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class Watch:
             else:
                 assert effect is Effect.UNMARK, f"{key} changes with {effect}"
                 assert is_ is None
+                # Whoever gives a guard of ours the value that it has already leaves no trace of it.
                 assert ours.pop(key, None) == was, f"{key} is taken away, and was not ours"
 
     def _cordon(self, effect: Effect, before: Node, after: Node) -> None:

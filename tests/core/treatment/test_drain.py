@@ -8,11 +8,12 @@ from datetime import timedelta
 import pytest
 
 from quarantine.core.case import Effect, EffectState, EffectStatus, HeldBy, Phase, Purpose, Run
-from quarantine.core.decision import Action
+from quarantine.core.decision import Action, Decision
 from quarantine.core.draft import Draft
 from quarantine.core.model import Failed, FailureKind
 from quarantine.core.response import Drain, Moment
 from quarantine.core.treatment.drain import drains
+from quarantine.core.treatment.moment import FRESH
 from quarantine.core.workload import Class, Workloads
 from tests.core.treatment.floor import Floor, asked, floor, gang, held, one, paced, pod, rank
 from tests.core.world import MINUTE, NOW
@@ -132,6 +133,45 @@ def test_what_was_ready_when_the_drain_began_needs_no_second_moment() -> None:
     world = one(*(pod(f"tune-{n}", "node-3", **ready) for n in range(3)), when="after-checkpoint")
     world.law = paced(evictions=1)
     assert asked(world.minutes(5)) == [["tune-0"], ["tune-1"], ["tune-2"]]
+
+
+@pytest.mark.parametrize("when", ["after-checkpoint", "on-restart"])
+def test_a_moment_that_passed_unused_is_none_any_more(when: str) -> None:
+    """A pause, say, lasted for hours: what the job did since its checkpoint or restart would be lost."""
+    ranks = [rank("llama-0", "node-3"), rank("llama-1", "node-4")]
+    world = one(ranks[0], when=when)
+    came = NOW + timedelta(seconds=1)
+    world.gangs = {ranks[0].gang: gang(*ranks, checkpoint_at=came, youngest=came)}
+    for late in (FRESH, timedelta(hours=10)):
+        world.at = came + late
+        assert world.plan() == []
+    world.gangs = {ranks[0].gang: gang(*ranks, checkpoint_at=world.at, youngest=world.at)}
+    world.at += FRESH - timedelta(seconds=1)
+    assert asked(world.plan()) == [["llama-0"]]
+
+
+def test_the_last_of_several_jobs_keeps_the_moments_of_the_others() -> None:
+    """Jobs that write checkpoints in turns would otherwise never be ready together."""
+    early, late = NOW + timedelta(seconds=1), NOW + timedelta(minutes=40)
+    tune = {"kind": Class.TRAINING, "checkpoint_at": early}
+    world = one(pod("tune-0", "node-3", **tune), pod("tune-1", "node-3", kind=Class.TRAINING), when="after-checkpoint")
+    world.at = late
+    assert world.plan() == []
+    world.pods = [replace(p, checkpoint_at=p.checkpoint_at or late) for p in world.pods]
+    assert asked(world.plan()) == [["tune-0", "tune-1"]]
+
+
+def test_what_became_ready_on_a_machine_that_is_being_drained_waits_anew_once_it_has_passed() -> None:
+    ready = {"kind": Class.TRAINING, "checkpoint_at": NOW + timedelta(seconds=1)}
+    world = one(pod("tune-0", "node-3", **ready), when="after-checkpoint")
+    world.doomed = {"tune-0"}
+    world.minutes(1)
+    came = world.at
+    world.pods.append(pod("tune-1", "node-3", kind=Class.TRAINING, checkpoint_at=came))
+    world.at += timedelta(hours=10)
+    assert asked(world.minutes(2)) == [["tune-0"]], "that is tried again; the other came later, and nothing left then"
+    world.pods = [replace(p, checkpoint_at=world.at) if p.ref.name == "tune-1" else p for p in world.pods]
+    assert ["tune-1"] in asked(world.minutes(2))
 
 
 # --- Deadlines of the moment ------------------------------------------------------------------------------------------
@@ -276,6 +316,18 @@ def test_a_gang_that_the_answer_names_and_does_not_describe_is_unknown() -> None
     draft = Draft(replace(look, workloads=replace(look.workloads, gangs={})), world.law)
     drains(draft, world.due())
     assert [d.held_by for d in draft.decisions] == [HeldBy.UNKNOWN_PODS]
+
+
+def test_a_server_that_answers_now_and_then_is_not_told_of_each_time() -> None:
+    world = one(rank("llama-0", "node-3"), when="when-idle")
+    rows: list[Decision] = []
+    for minute in range(60):
+        world.failed = Failed(FailureKind.TIMEOUT, "it took too long") if minute % 2 else None
+        rows += world.minutes(1)
+    assert 2 <= len([row for row in rows if row.hold_key]) <= 6
+    world.failed = None
+    world.minutes(21)
+    assert world.state.holds == {}
 
 
 def test_a_plan_that_is_made_without_any_look_at_pods_says_nothing() -> None:

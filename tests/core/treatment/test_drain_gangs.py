@@ -9,10 +9,12 @@ from datetime import timedelta
 import pytest
 
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Phase, Purpose, Run
-from quarantine.core.decision import Decision
+from quarantine.core.decision import Decision, Request, RequestKind, State
+from quarantine.core.planner import plan
 from quarantine.core.response import Drain, Moment
+from quarantine.core.workload import Workloads
 from tests.core.treatment.floor import Floor, asked, floor, gang, paced, pod, rank
-from tests.core.world import MINUTE, NOW, policy, suspected
+from tests.core.world import MINUTE, NOW, after, carried_out, fleet, hot, policy, rules, snapshot, suspected
 
 LLAMA = "JobSet training/llama"
 OUT = ("node-3", "node-4", "node-5")
@@ -137,6 +139,43 @@ def test_a_suspicion_elsewhere_is_nothing_to_the_gang() -> None:
     world = training(*OUT)
     settling(world, "node-8")
     assert begun(world.plan()) == list(OUT)
+
+
+def behind_others(*, bad: bool) -> list[tuple[int, str | None]]:
+    """Two machines of one gang go out once a pause is over, one after the other: who is drained, and in which minute.
+
+    `bad`: whether the second one is found bad for as long as it waits.
+    """
+    pace = {"quarantined": "50%", "unavailable": "60%", "perHour": 4}
+    pool = {"name": "gpu", "nodeSelector": {"gpu": "yes"}, "budget": pace}
+    law = rules(policy(response={"notify": False, "drain": "now"}), pools=[pool])
+    nodes, state, at = fleet(), State(), NOW
+    pods = [rank(f"llama-{n}", n) for n in ("node-3", "node-4", "node-5")]
+    works = Workloads({n: tuple(p for p in pods if p.node == n) for n in nodes}, {LLAMA: gang(*pods)})
+    word = Request("x1", RequestKind.PAUSE, "", "r", "an engineer", "cli", NOW, scope="all")
+    over = replace(word, id="x2", kind=RequestKind.RESUME)
+    drained = []
+    for minute in range(12):
+        found = [hot("node-3")] if minute > 1 and not bad else [hot("node-3"), hot("node-4")]
+        said = [word] if minute == 0 else [over] if minute == 1 else []
+        look = replace(snapshot(nodes, *found, state=state, now=at, requests=said), workloads=works)
+        made = plan(look, law)
+        state = after(state, made)
+        assert plan(replace(look, state=state), law).decisions == ()
+        drained += [(minute, d.node) for d in made.decisions if d.phase is Phase.DRAINING]
+        state, nodes = carried_out(state, nodes, at)
+        at += MINUTE
+    return drained
+
+
+def test_a_machine_whose_turn_among_those_that_were_held_has_not_come_is_waited_for() -> None:
+    drained = behind_others(bad=True)
+    assert [node for _, node in drained] == ["node-3", "node-4"]
+    assert len({minute for minute, _ in drained}) == 1, "the gang falls once"
+
+
+def test_one_that_is_not_found_bad_any_more_is_not() -> None:
+    assert behind_others(bad=False) == [(2, "node-3")]
 
 
 # --- Several on one machine -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.procedure import ProcedureSpec
 from quarantine.core.snapshot import Plan
-from quarantine.core.workload import RunStatus
+from quarantine.core.workload import RunStatus, Workloads
 from tests.core.world import NOW, after, answers, ask, carried_out, fleet, hot, node, rules, snapshot
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -224,6 +224,7 @@ def done(state: State, known: dict[str, Node], now: Any) -> State:
     running = [case.run for case in state.cases.values() if case.run is not None]
     look = snapshot(known, state=state, now=now, given={"gpu-hot": answers(known)})
     look = replace(look, runs={run.name: RunStatus(RunOutcome.SUCCEEDED, now) for run in running})
+    look = replace(look, workloads=Workloads(dict.fromkeys(known, ())))
     state, _ = carried_out(after(state, plan(look, law())), known, now)
     return state
 
@@ -245,6 +246,46 @@ def test_a_person_may_let_it_in() -> None:
     state, known = carried_out(after(State(), plan(snapshot(known), law())), known)
     made = plan(snapshot(known, state=state, requests=[ask(RequestKind.RELEASE, "node-20")]), law())
     assert [(d.kind, d.phase) for d in made.decisions] == [(Kind.DECIDED, Phase.RELEASED)]
+
+
+def test_machines_that_wait_at_the_gate_for_days_do_not_open_it() -> None:
+    """Two of a small pool failed their burn-in and are to be repaired: the next one to come is alone in being new."""
+    known = {f"node-{n}": node(f"node-{n}", created_at=YOUNG if n < 2 else NOW - 9 * 24 * HOUR) for n in range(4)}
+    state, known = carried_out(after(State(), plan(snapshot(known), law())), known)
+    now = NOW + 5 * 24 * HOUR
+    known["node-4"] = node("node-4", created_at=now)
+    made = plan(snapshot(known, state=state, now=now), law())
+    assert (admitted(made), [d.held_by for d in made.decisions if d.held_by is HeldBy.GATE]) == (["node-4"], [])
+
+
+def test_a_gate_that_opened_with_one_that_is_let_in_by_the_same_plan_stays_open() -> None:
+    known = {f"node-{n}": node(f"node-{n}", created_at=YOUNG if n < 2 else NOW - 9 * 24 * HOUR) for n in range(4)}
+    state, known = carried_out(after(State(), plan(snapshot(known), law())), known)
+    state = done(state, known, NOW + 5 * MINUTE)
+    for minute in range(6, 30):
+        now = NOW + minute * MINUTE
+        cases = [case for case in state.cases.values() if case.open]
+        known["node-4"] = node("node-4", created_at=now)
+        look = snapshot(known, state=state, now=now, given={"gpu-hot": answers(known)})
+        look = replace(look, workloads=Workloads(dict.fromkeys(known, ())))
+        look = replace(look, runs={run.name: RunStatus(RunOutcome.SUCCEEDED, now) for c in cases if (run := c.run)})
+        planned = after(state, made := plan(look, law()))
+        assert plan(replace(look, state=planned), law()).decisions == ()
+        if any(d.phase is Phase.RELEASED for d in made.decisions):
+            return
+        known.pop("node-4")
+        state = done(state, known, now)
+    pytest.fail("nothing was let in")
+
+
+@pytest.mark.parametrize("pools", [(), [{"name": "gpu", "nodeSelector": {"gpu": "yes"}}]])
+def test_what_is_told_of_a_gate_ends_with_it(pools: list[dict[str, Any]]) -> None:
+    made_again = {name: replace(n, created_at=YOUNG) for name, n in fleet().items()}
+    state = after(State(), plan(snapshot(made_again), law()))
+    assert state.holds
+    other = rules(pools=pools or [{"name": "other", "nodeSelector": {"gpu": "yes"}, "gate": {"burnIn": "burn-in"}}])
+    left = after(state, plan(snapshot(made_again, state=state), replace(other, procedures={"burn-in": BURN_IN})))
+    assert "gate/gpu" not in left.holds
 
 
 bodies = st.sampled_from(["stays", "made-again", "another", "gone", "bad"])

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from quarantine.core.case import Effect, HeldBy, Phase, Rung, RunOutcome, Step
 from quarantine.core.decision import RequestKind
+from quarantine.core.model import Machine
 from quarantine.core.response import LadderStep
-from quarantine.core.treatment.ladder import climbed
+from quarantine.core.treatment.ladder import climbed, next_rung
 from tests.core.treatment.floor import pod, rank
 from tests.core.treatment.life import ON_PROOF, REBOOT, REPLACE, REPORT, RESET, Life, asked, begun, law, steps
-from tests.core.world import NOW, policy
+from tests.core.world import NOW, node, policy
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -217,6 +218,58 @@ def test_the_ladder_of_the_most_severe_finding_is_climbed() -> None:
     life = Life(law(mild, grave))
     life.cycle()
     assert begun(life.cycle()) == ["reset-1"]
+
+
+def test_a_report_that_was_answered_and_did_not_help_is_told() -> None:
+    """The provider repaired the machine, and it is bad again: no rung is left, and nobody would come."""
+    life = Life(law(ladder=[REPORT], release=ON_PROOF, notify=True))
+    life.cycles(2)
+    life.hot = False
+    life.cycle(asked(RequestKind.REPAIRED))
+    life.cycles(20)
+    life.hot = True
+    life.cycles(20)
+    assert (life.phase(), life.held) == (Phase.QUARANTINED, {HeldBy.SPENT})
+    life.hot = False
+    life.cycle(asked(RequestKind.REPAIRED, 2))
+    assert (life.phase(), life.held) == (Phase.PROBATION, set())
+
+
+OTHER = Machine("uid-x", "acme://x", "sys-x", "boot-x")
+
+
+def test_another_machine_has_the_ladder_for_itself() -> None:
+    late = {**REPLACE, "after": "1h"}
+    life = Life(law(ladder=[RESET, REPORT, late], release=ON_PROOF))
+    life.cycles(2)
+    life.ended(RunOutcome.FAILED)
+    life.cycles(2)
+    assert steps(life.wait(HOUR)) == ["replace"]
+    life.hot = False
+    life.nodes["node-3"] = node("node-3", machine=OTHER)
+    life.cycles(20)
+    assert life.phase() is Phase.PROBATION
+    life.hot = True
+    assert begun(life.cycles(3)) == ["reset-2"]
+    life.ended(RunOutcome.FAILED)
+    assert steps(life.cycles(3)) == ["report"], "and the time of the last rung counts from when it came"
+    came = life.case.swapped_at
+    assert came is not None
+    life.at = came + HOUR
+    assert steps(life.cycle()) == ["replace"]
+
+
+def test_a_word_of_a_repair_does_not_part_what_was_tried_on_a_machine() -> None:
+    """In a later case, what was tried between the exchange and the repair was tried on the new machine."""
+    life = Life(law(ladder=[REPLACE, RESET], release=ON_PROOF))
+    life.cycles(2)
+    case = replace(life.case, machine=OTHER, sent_away=life.case.machine, swapped_at=NOW + HOUR)
+    tried = (Rung(Step.REPLACE, 0, NOW), Rung(Step.RESET, 1, NOW + 2 * HOUR, "gpu-reset"))
+    case = replace(case, rungs=tried, renewed_at=NOW + 3 * HOUR, phase=Phase.RELEASED)
+    later = replace(case, id="q-2", sent_away=None, swapped_at=None, rungs=(), phase=Phase.QUARANTINED, out_since=NOW)
+    both = replace(life.state, cases={case.id: case, later.id: later})
+    ladder = [LadderStep(do=Step.RESET, by="gpu-reset"), LadderStep(do=Step.REPORT)]
+    assert next_rung(both, later, ladder) == 1
 
 
 def by(step: Step) -> str:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from quarantine.core import fitness, planner
-from quarantine.core.case import Effect, HeldBy, Phase, Purpose, RunOutcome
+from quarantine.core.case import Effect, HeldBy, Phase, Proof, Purpose, RunOutcome
 from quarantine.core.deadlines import deadlines
-from quarantine.core.decision import Action, Decision, Kind, RequestKind
+from quarantine.core.decision import Action, Decision, Kind, Request, RequestKind
 from quarantine.core.draft import Draft
-from quarantine.core.model import Mode
+from quarantine.core.model import Mode, Samples, Verdict
+from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
 from quarantine.core.treatment.owed import release_of
 from quarantine.core.treatment.probation import releases
-from tests.core.treatment.floor import rank
+from quarantine.core.workload import Pod
+from tests.core.treatment.floor import pod, rank
 from tests.core.treatment.life import ON_PROOF, REPLACE, REPORT, RESET, Life, actions, asked, begun, law
-from tests.core.world import MINUTE, NOW, policy
+from tests.core.world import FAILED, MINUTE, NOW, answers, policy, seen
 
 HOUR = timedelta(hours=1)
 RESET_ONLY = {"ladder": [RESET], "release": ON_PROOF}
@@ -76,13 +83,141 @@ def test_a_new_finding_on_probation_joins_and_sends_back_at_once() -> None:
     assert life.phase() is Phase.QUARANTINED
 
 
-def test_a_machine_that_is_not_seen_has_proven_nothing() -> None:
-    life = on_probation()
+def unseen(life: Life) -> None:
     life.seen = False
-    life.wait(2 * HOUR)
-    assert life.phase() is Phase.PROBATION
+
+
+def unready(life: Life) -> None:
+    life.nodes["node-3"] = replace(life.nodes["node-3"], ready=None)
+
+
+def worked_on(life: Life) -> None:
+    noted = {**life.nodes["node-3"].annotations, "quarantine.gpu/maintenance-until": (life.at + 2 * HOUR).isoformat()}
+    life.nodes["node-3"] = replace(life.nodes["node-3"], annotations=noted)
+
+
+def unanswered(life: Life) -> None:
+    look = life.look
+
+    def blind(requests: Iterable[Request] = ()) -> Snapshot:
+        found = look(requests)
+        said = found.answers["gpu-hot"]
+        return replace(found, answers={"gpu-hot": replace(said, trigger=dict.fromkeys(said.trigger, FAILED))})
+
+    life.look = blind  # type: ignore[method-assign]
+
+
+def again(life: Life) -> None:
     life.seen = True
+    noted = {k: v for k, v in life.nodes["node-3"].annotations.items() if k != "quarantine.gpu/maintenance-until"}
+    life.nodes["node-3"] = replace(life.nodes["node-3"], ready=True, annotations=noted)
+    vars(life).pop("look", None)
+
+
+@pytest.mark.parametrize("lost", [unseen, unready, worked_on, unanswered])
+def test_time_in_which_a_machine_is_not_seen_proves_nothing(lost: Callable[[Life], None]) -> None:
+    life = on_probation()
+    life.cycles(20)
+    lost(life)
+    assert [(d.action, d.verdict) for d in life.cycles(70) if d.action is Action.PROVE] == [(Action.PROVE, "unknown")]
+    assert life.phase() is Phase.PROBATION
+    again(life)
+    assert [(d.action, d.verdict) for d in life.cycle() if d.action is Action.PROVE] == [(Action.PROVE, "good")]
+    assert actions(life.cycles(38)) == []
+    life.cycles(2)
+    assert life.phase() is Phase.RELEASED, "the twenty minutes before count, and the trigger could find it bad again"
+
+
+def test_a_loss_at_the_end_leaves_the_trigger_time_to_find_what_is_bad() -> None:
+    life = on_probation()
+    life.cycles(58)
+    life.seen = False
     life.cycle()
+    life.seen = True
+    life.cycles(7)
+    assert life.phase() is Phase.PROBATION
+    life.cycles(2)
+    assert life.phase() is Phase.RELEASED
+
+
+def test_sight_that_comes_and_goes_is_recorded_a_few_times_an_hour() -> None:
+    life = on_probation()
+    made = []
+    for minute in range(60):
+        life.seen = minute % 2 == 1
+        made += life.cycle()
+    assert len([d for d in made if d.action is Action.PROVE]) <= 12
+    assert life.phase() is Phase.PROBATION
+
+
+def test_a_gpu_that_is_off_the_bus_is_not_found_bad_and_proves_nothing() -> None:
+    life = on_probation()
+    life.nodes = {name: replace(node, gpus=8) for name, node in life.nodes.items()}
+    look = life.look
+
+    def seven(requests: Iterable[Request] = ()) -> Snapshot:
+        others = {name: node for name, node in life.nodes.items() if name != "node-3"}
+        here = seen({"node-3": life.nodes["node-3"]}, devices=7).samples
+        counted = Samples((*seen(others).samples, *here), "coverage")
+        return replace(look(requests), answers={"gpu-hot": answers(life.nodes, coverage=counted)})
+
+    life.look = seven  # type: ignore[method-assign]
+    told = life.cycles(120)
+    assert life.phase() is Phase.PROBATION
+    assert [d.reason for d in told if "sees 7 of its 8 devices" in d.reason] == [told[0].reason]
+
+
+def test_what_was_bad_on_probation_and_could_not_be_acted_on_begins_it_anew() -> None:
+    life = on_probation()
+    life.cool = True
+    life.cycle()
+    life.cool = False
+    life.cycles(40)
+    pause = Request("x", RequestKind.PAUSE, "", "r", "p", "cli", NOW, scope="policy/gpu-hot", until=life.at + HOUR)
+    life.hot = True
+    life.cycle(pause)
+    life.cycles(9)
+    life.hot = False
+    life.cycle()
+    over = life.at
+    life.cycles(58)
+    assert life.phase() is Phase.PROBATION
+    life.cycles(3)
+    assert life.phase() is Phase.RELEASED
+    assert life.at > over + 58 * MINUTE
+    assert sum(1 for d in life.trail if d.action is Action.PROVE and d.verdict is not None) == 2
+
+
+def test_what_was_told_of_a_proven_machine_is_taken_back_when_it_is_bad() -> None:
+    life = on_probation(release={"when": "by-hand", "probation": "1h"})
+    life.wait(HOUR)
+    assert life.held == {HeldBy.READY}
+    life.cycle(Request("x", RequestKind.PAUSE, "", "r", "p", "cli", NOW, scope="policy/gpu-hot"))
+    life.hot = True
+    life.cycle()
+    assert (life.phase(), life.held) == (Phase.PROBATION, set())
+
+
+@given(st.lists(st.tuples(st.sampled_from(Verdict), st.integers(0, 90)), max_size=12))
+def test_only_quiet_minutes_since_it_was_bad_last_count(story: list[tuple[Verdict, int]]) -> None:
+    proof, at, quiet = Proof(NOW, Verdict.GOOD, NOW), NOW, 0
+    for verdict, minutes in story:
+        proof = proof.then(verdict, at)
+        quiet = 0 if verdict is Verdict.BAD else quiet + minutes * (verdict is Verdict.GOOD)
+        at += minutes * MINUTE
+    assert at - proof.then(Verdict.GOOD, at).since == quiet * MINUTE
+
+
+def test_no_probation_is_shorter_than_what_the_trigger_needs() -> None:
+    response = {"ladder": [RESET], "release": {**ON_PROOF, "probation": "5m"}}
+    slow = policy(trigger={"above": 78, "for": "30m"}, response=response)
+    life = Life(law(slow))
+    life.cycles(2)
+    life.hot = False
+    life.ended()
+    life.cycles(32)
+    assert life.phase() is Phase.PROBATION
+    life.cycles(2)
     assert life.phase() is Phase.RELEASED
 
 
@@ -167,6 +302,21 @@ def test_quiet_is_no_evidence() -> None:
     assert life.phase() is Phase.QUARANTINED
 
 
+def test_evidence_of_last_week_begins_no_probation_and_evidence_of_now_does() -> None:
+    life = Life(law(release={"when": "by-hand"}))
+    life.cycles(2)
+    life.hot, life.cool = False, True
+    life.cycle()
+    life.cool = False
+    life.wait(timedelta(days=6))
+    life.law = law(**EVIDENCE)
+    life.cycles(3)
+    assert life.phase() is Phase.QUARANTINED
+    life.cool = True
+    life.cycle()
+    assert life.phase() is Phase.PROBATION
+
+
 def test_once_the_provider_was_told_no_evidence_closes_the_case() -> None:
     life = Life(law(ticket="report", **EVIDENCE))
     life.cycles(3)
@@ -225,15 +375,18 @@ def test_a_burn_in_that_is_lost_is_left_to_a_person() -> None:
     assert (life.phase(), life.held, begun(life.trail)[1:]) == (Phase.PROBATION, {HeldBy.PROCEDURE}, ["burn-in-1"])
 
 
-def test_no_burn_in_is_begun_beside_training() -> None:
-    life = Life(law(release=PROVEN), pods=(rank("r-0", "node-3"),))
+@pytest.mark.parametrize(
+    ("pods", "known"), [((rank("r-0", "node-3"),), True), ((pod("web", "node-3"),), True), ((), None), ((), False)]
+)
+def test_no_burn_in_is_begun_beside_what_runs_or_may_run(pods: tuple[Pod, ...], known: bool | None) -> None:
+    life = Life(law(release=PROVEN), pods=pods, pods_known=known)
     life.cycles(3)
     life.hot, life.cool = False, True
     life.cycles(3)
     assert (life.phase(), begun(life.trail)) == (Phase.PROBATION, [])
     life.wait(2 * HOUR)
     assert life.phase() is Phase.PROBATION, "without its burn-in it has not proven itself"
-    life.pods = ()
+    life.pods, life.pods_known = (), True
     life.cycle()
     assert begun(life.trail) == ["burn-in-1"]
 
@@ -256,7 +409,22 @@ def test_the_strictest_release_wins() -> None:
     assert release_of(none, rules).when == "by-hand", "where nothing says how, a person does"
 
 
-def test_an_observing_policy_neither_sends_back_nor_keeps_out() -> None:
+def test_a_policy_that_is_made_to_observe_keeps_its_word_on_the_release() -> None:
+    strict = {"when": "on-proof", "probation": "6h", "burnIn": "burn-in"}
+    loose = policy("gpu-hot", response={"release": ON_PROOF})
+    life = Life(law(loose))
+    life.cycle()
+    both = replace(life.case, findings=tuple(replace(life.case.findings[0], policy=n) for n in ("gpu-hot", "strict")))
+    observing = policy("strict", mode="observe", response={"release": strict})
+    found = release_of(both, law(loose, observing))
+    assert (found.when, found.probation, found.burn_in) == ("on-proof", timedelta(hours=6), "burn-in")
+    none = law(policy("gpu-hot", mode="observe", response={"release": ON_PROOF}), observing)
+    assert release_of(both, none).when == "by-hand", "where none of them acts, a person releases"
+    telling = policy("strict", response={"taint": False})
+    assert release_of(both, law(loose, telling)).when == "on-proof", "it never took a machine out"
+
+
+def test_an_observing_policy_does_not_send_back() -> None:
     life = on_probation()
     trial = law(policy(response={"notify": False, **RESET_ONLY}, mode="observe"))
     life.law, life.hot = trial, True

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from quarantine.core.case import Effect, HeldBy, Phase, Purpose, RunOutcome
 from quarantine.core.model import Mode
+from quarantine.core.workload import RunStatus
 from tests.core.treatment.floor import pod
-from tests.core.treatment.life import PROCEDURES, REBOOT, REPORT, RESET, Life, begun, law, steps
+from tests.core.treatment.life import PROCEDURES, REBOOT, REPLACE, REPORT, RESET, Life, begun, law, steps
 from tests.core.world import FAILED, MINUTE
 
 
@@ -58,13 +59,65 @@ def test_no_pod_is_sent_to_a_machine_that_is_down_and_a_command_is() -> None:
     assert begun(other.trail) == ["evidence-1"]
 
 
-def test_no_answer_of_the_runner_says_nothing_until_the_time_is_up() -> None:
-    life = Life(law(ladder=[RESET]))
+def test_no_answer_of_the_runner_says_nothing_also_once_the_time_is_up() -> None:
+    life = Life(law(ladder=[RESET, REPLACE]))
     life.cycles(2)
+    run = life.case.run
+    assert run is not None
     life.runs = FAILED
     assert life.wait(timedelta(minutes=50)) == []
-    life.wait(timedelta(minutes=15))
-    assert life.case.runs[-1].outcome is RunOutcome.LATE
+    assert life.wait(timedelta(minutes=15)) == []
+    life.runs = {run.name: RunStatus(RunOutcome.SUCCEEDED, run.asked_at + MINUTE)}
+    life.cycle()
+    assert life.phase() is Phase.PROBATION, "a reset that succeeded is no failed one"
+
+
+def test_a_remedy_whose_runner_is_silent_for_an_hour_beyond_its_time_is_lost() -> None:
+    life = Life(law(ladder=[RESET, REPLACE]))
+    life.cycles(2)
+    life.runs = FAILED
+    made = life.wait(timedelta(hours=2))
+    assert (life.case.runs[-1].outcome, life.phase(), life.held) == (RunOutcome.LOST, Phase.REMEDY, {HeldBy.PROCEDURE})
+    assert "could not be asked" in made[0].reason
+
+
+def test_nothing_waits_for_evidence_whose_runner_is_silent() -> None:
+    life = Life(law(evidence="bug-report", ladder=[REPORT]))
+    life.cycles(2)
+    life.runs = FAILED
+    assert steps(life.wait(timedelta(hours=1))) == ["report"]
+    assert life.case.runs[-1].outcome is RunOutcome.LOST
+
+
+def test_a_reset_that_was_never_begun_was_not_tried_and_has_all_its_time_once_it_is() -> None:
+    life = Life(law(ladder=[RESET, REPLACE]))
+    life.cycle()
+    life.plan()
+    assert life.case.is_pending(Effect.RUN)
+    life.at += timedelta(hours=5)
+    assert life.plan() == []
+    life.carry_out()
+    run = life.case.run
+    assert run is not None
+    assert (run.started_at, run.until) == (life.at, life.at + timedelta(hours=1))
+    life.at += 4 * MINUTE
+    assert life.plan() == [], "its runner has five minutes from its beginning to know it"
+    life.running()
+    life.at += timedelta(minutes=50)
+    assert life.plan() == []
+    life.ended()
+    life.cycle()
+    assert life.phase() is Phase.PROBATION
+
+
+def test_evidence_that_is_not_begun_holds_nothing_up_for_longer_than_its_limit() -> None:
+    life = Life(law(evidence="bug-report", ladder=[REPORT]))
+    life.cycle()
+    life.plan()
+    life.at += timedelta(hours=1)
+    made = life.plan()
+    assert "never begun" in made[0].reason
+    assert (steps(made), life.case.is_pending(Effect.RUN)) == (["report"], False)
 
 
 def test_a_run_that_its_runner_does_not_know_is_lost_and_not_begun_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,11 +15,11 @@ from quarantine.core.case import Case, Effect, HeldBy, Phase, Purpose, Run
 from quarantine.core.decision import Action, Kind, RequestKind, State
 from quarantine.core.letters import report
 from quarantine.core.marks import unmark
-from quarantine.core.model import Failed, Machine, Node, Sample
+from quarantine.core.model import Failed, Machine, Node, Sample, Verdict
 from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan
-from quarantine.core.treatment import swap
+from quarantine.core.treatment import place, swap
 from tests.core.world import FAILED, NOW, after, answers, ask, carried_out, fleet, hot, node, policy, rules, snapshot
 
 MINUTE = timedelta(minutes=1)
@@ -51,9 +51,9 @@ class World:
         """One rack, and each in a slot of its own."""
         return {**RACK, "acme.io/slot": name.rpartition("-")[2]} if self.slots else RACK
 
-    def cycle(self, *bad: Sample, minutes: float = 1, done: bool = True) -> Plan:
+    def cycle(self, *bad: Sample, minutes: float = 1, done: bool = True, good: Sequence[Sample] = ()) -> Plan:
         self.now += timedelta(minutes=minutes)
-        given_answers = {"gpu-hot": answers(self.nodes, *bad)}
+        given_answers = {"gpu-hot": answers(self.nodes, *bad, good=good)}
         look = snapshot(self.nodes, state=self.state, now=self.now, given=given_answers)
         look = replace(look, hardware=self.hardware)
         made = plan(look, self.law)
@@ -593,3 +593,90 @@ def test_a_mark_of_the_case_is_taken_off_the_new_machine_at_the_end() -> None:
     assert patch is not None
     assert patch.taints == ()
     assert swap.remarks(world.state, world.case) == ""
+
+
+# --- What is told of a machine, and stays -----------------------------------------------------------------------------
+
+
+def test_a_machine_that_has_not_booted_since_is_the_same_whatever_its_firmware_tells() -> None:
+    """A kubelet of another version tells the UUID in another order of bytes."""
+    world = World(LEFT_ALONE)
+    world.out()
+    kept = world.nodes["node-3"]
+    world.nodes["node-3"] = replace(kept, machine=replace(kept.machine, system_uuid="3-edon-sys"))
+    made = world.cycle()
+    assert decided(made, Action.SWAP) == []
+    assert "tells another system UUID, 3-edon-sys, and has not booted since" in decided(made, Action.IDENTIFY)[0]
+    world.nodes["node-3"] = replace(kept, machine=replace(world.case.machine, boot_id="boot-2"))
+    assert decided(world.cycle(), Action.SWAP) == [], "it is known by that one from now on"
+    assert (world.phase(), world.case.boots) == (Phase.QUARANTINED, ("boot-node-3",))
+
+
+def test_nodes_that_share_the_boot_of_their_host_are_not_one_machine() -> None:
+    here, there = node("node-3").machine, replace(node("node-4").machine, boot_id="boot-node-3")
+    assert not place.same_chassis(here, there)
+
+
+def came_back() -> World:
+    """The GPU that was sent away is in the machine that came for it."""
+    world = World()
+    world.out()
+    world.becomes(NEW)
+    world.hardware = {"node-3": (*OTHERS[1:], BAD)}
+    world.cycle()
+    world.cycle()
+    assert world.holds(HeldBy.SAME_MACHINE)
+    return world
+
+
+def test_what_was_sent_away_as_bad_stays_so_whatever_is_measured_on_it_later() -> None:
+    world = came_back()
+    for _ in range(70):
+        world.cycle(good=[hot("node-3", value=60)])
+        assert world.holds(HeldBy.SAME_MACHINE)
+        assert world.phase() is Phase.SWAPPED
+    assert world.case.findings[0].verdict is Verdict.GOOD
+
+
+def test_what_recovers_in_a_plan_stood_as_bad_before_it() -> None:
+    """Two GPUs are bad, one of them leaves, and the other is good again in the same plan: planned again, it is so."""
+    world = World()
+    world.cycle(hot("node-3", 3), hot("node-3", 5))
+    world.hardware = {"node-3": EIGHT}
+    world.cycle()
+    world.cycle()
+    world.hardware = {"node-3": REPAIRED}
+    assert decided(world.cycle(good=[hot("node-3", 5, value=60)]), Action.SWAP) == []
+    assert decided(world.cycle(), Action.SWAP) == [
+        "GPU-node-3-3 of node-3 was found bad and is there no more; new is GPU-spare: a part was exchanged"
+    ]
+
+
+def test_a_machine_that_came_back_before_the_second_word_to_its_provider_did_so_after_the_first() -> None:
+    late = {"ladder": [{"do": "report"}, {"do": "replace", "after": "1h"}]}
+    world = World(rules(policy(response=late)))
+    world.out()
+    world.becomes(replace(node("node-3").machine, node_uid="uid-again"), at=world.now)
+    world.cycle()
+    world.cycle()
+    told = world.holds(HeldBy.SAME_MACHINE)
+    assert told
+    look = world.cycle(minutes=120)
+    assert look is not None
+    assert world.holds(HeldBy.SAME_MACHINE) == told
+
+
+def test_what_is_told_to_have_come_back_does_not_go_to_and_fro_once_it_looks_good() -> None:
+    world = World(LEFT_ALONE)
+    world.out()
+    kept = world.nodes["node-3"]
+    world.nodes["node-3"] = replace(kept, machine=replace(kept.machine, system_uuid="sys-new", boot_id="boot-new"))
+    world.hardware = {"node-3": OTHERS}
+    world.cycle()
+    world.cycle()
+    assert world.phase() is Phase.PROBATION
+    world.hardware = {"node-3": (*OTHERS[1:], BAD)}
+    for _ in range(3):
+        world.cycle(good=[hot("node-3", value=60)])
+        assert world.phase() is Phase.QUARANTINED
+    assert world.holds(HeldBy.SAME_MACHINE)
