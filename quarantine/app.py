@@ -124,7 +124,7 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
             coverage_interval=settings.cycle.coverage_interval,
             delay=settings.prometheus.delay,
         )
-        runners = EachItsOwn(cluster.jobs, stack.enter_context(commands(settings, acts=acts)))
+        runners = EachItsOwn(cluster.jobs, stack.enter_context(commands(settings, acts=acts and watch)))
         observer = Observer(cluster, metrics, CLOCK, law.rules, pace, runners)
         yield Parts(settings, files, law, cluster, metrics, book, observer, runners)
 
@@ -157,7 +157,10 @@ def controller(made: Parts) -> Controller:
 
 @contextmanager
 def commands(settings: Settings, *, acts: bool) -> Iterator[Procedures | None]:
-    """What runs procedures that are commands; None where the settings let none run. Those that run end with it."""
+    """What runs procedures that are commands; None where the settings let none run. Those that run end with it.
+
+    `acts`: this process stays to see them end.
+    """
     if not acts:
         yield Elsewhere()
     elif not settings.procedures.commands:

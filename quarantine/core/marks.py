@@ -104,7 +104,8 @@ def mark(
     again = was_marked(node, case, prefix)
     # An earlier case's cordon, still to be taken away, is ours as well.
     ours_already = node.annotations.get(f"{prefix}/cordoned-by") == "quarantine"
-    by_us = cordon and (ours_already or not (node.unschedulable or again))
+    # What is ours stays so, though the policies that are in force by now would set no cordon.
+    by_us = ours_already or (cordon and not (node.unschedulable or again))
     since = (marked_since(node, prefix) if again else None) or case.taken_out_at
     return NodePatch(
         node=node.name,

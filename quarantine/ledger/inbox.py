@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,7 +15,6 @@ from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import requests
 from quarantine.ledger.text import SENTENCE, fit, unescape
 from quarantine.ledger.upsert import insert_into
-
 
 _KNOWN = frozenset(field.name for field in fields(Request))
 
@@ -53,13 +53,9 @@ def _request(row: Row[Any]) -> Request:
     """A request that this version cannot read in full (of a newer command line) is one to refuse: what it does not
     know of it may be what narrows it.
     """
-    try:
+    with suppress(ValueError):
         request = decode_as(Request, row.body)
         if json.loads(row.body).keys() <= _KNOWN:
             return request
-        raise ValueError("it says more than this version knows")
-    except ValueError:
-        kind = RequestKind.UNKNOWN
-        return Request(
-            unescape(row.id), kind, unescape(row.node), "", unescape(row.actor), unescape(row.channel), row.at
-        )
+    kind = RequestKind.UNKNOWN
+    return Request(unescape(row.id), kind, unescape(row.node), "", unescape(row.actor), unescape(row.channel), row.at)

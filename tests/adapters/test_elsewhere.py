@@ -10,7 +10,7 @@ from quarantine import app
 from quarantine.adapters.commands import Commands
 from quarantine.adapters.elsewhere import Elsewhere
 from quarantine.core.case import Purpose, Run, RunOutcome
-from quarantine.core.errors import Refused
+from quarantine.core.errors import Refused, Unavailable
 from quarantine.core.procedure import ProcedureSpec
 from quarantine.ports import Order, Procedures
 from quarantine.settings import Settings
@@ -23,7 +23,7 @@ SPEC = ProcedureSpec.model_validate({"description": "d", "command": ["true"]})
 def test_what_runs_elsewhere_is_not_taken_to_be_lost_and_not_touched() -> None:
     port: Procedures = Elsewhere()
     assert {name: status.outcome for name, status in port.look([(RUN, SPEC)]).items()} == {RUN.name: RunOutcome.RUNNING}
-    with pytest.raises(Refused):
+    with pytest.raises(Unavailable, match="without --once"):
         port.start(Order(RUN, SPEC, "q-1", "node-3", "", "", "quarantine.gpu/suspect"))
     with pytest.raises(Refused):
         port.stop(RUN, SPEC)

@@ -50,7 +50,10 @@ def test_a_service_s_pod() -> None:
         {"annotations": {"kubernetes.io/config.mirror": "h"}, "owner": "Node/n1"},
         {"status": {"phase": "Succeeded"}},
         {"status": {"phase": "Failed"}},
-        {"labels": {"quarantine.gpu/run": "q-1-burn-in-1"}, "owner": "Job/q-1-burn-in-1"},
+        {
+            "labels": {"quarantine.gpu/run": "q-1-burn-in-1", "quarantine.gpu/case": "q-1"},
+            "owner": "Job/q-1-burn-in-1",
+        },
     ],
 )
 def test_what_is_left_where_it_is(parts: dict[str, Any]) -> None:

@@ -82,9 +82,19 @@ def test_a_group_that_only_an_annotation_names_is_found_in_its_namespace(
     assert found.gangs["PodGroup default/mnist"].nodes == {"n0", "n1"}
 
 
+OURS = {"quarantine.gpu/case": "q-1", "job-name": "q-1-burn-in-1"}
+
+
+def test_a_pod_that_only_says_so_is_no_procedures(emulator: KubeApi, cluster: KubeCluster) -> None:
+    for number, case in enumerate(["", "q-2"]):
+        labels = {"quarantine.gpu/run": "mine", **({"quarantine.gpu/case": case} if case else {})}
+        create_pod(emulator, f"user-{number}", labels=labels, owner="Job/mine")
+    assert len(cluster.workloads(["n1"], RULES).nodes["n1"]) == 2
+
+
 def test_a_procedure_s_own_pod_neither_counts_nor_is_in_a_gang(emulator: KubeApi, cluster: KubeCluster) -> None:
     name = "q-1-burn-in-1"
-    create_pod(emulator, "burn-in", labels={"quarantine.gpu/run": name, "job-name": name}, owner=f"Job/{name}")
+    create_pod(emulator, "burn-in", labels={**OURS, "quarantine.gpu/run": name}, owner=f"Job/{name}")
     assert cluster.workloads(["n1"], RULES) == Workloads({"n1": ()})
 
 

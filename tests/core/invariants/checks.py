@@ -23,7 +23,7 @@ from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve
 from quarantine.core.waivers import BY_ANNOTATION
 from tests.core.invariants.laws import DOMAIN
-from tests.core.invariants.prom import PORT, Place
+from tests.core.invariants.prom import Place
 
 if TYPE_CHECKING:
     from tests.core.invariants.world import World

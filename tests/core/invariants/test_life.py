@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,8 +17,8 @@ from quarantine.core.state import fold
 from tests.core.invariants.checks import nothing_waits_for_ever
 from tests.core.invariants.kube import PREFIX
 from tests.core.invariants.laws import laws
-from tests.core.invariants.prom import FAILED, PARTIAL, PORT
-from tests.core.invariants.world import GPUS, NAMES, TAINT, World
+from tests.core.invariants.prom import FAILED, PARTIAL
+from tests.core.invariants.world import GPUS, NAMES, World
 
 nodes = st.sampled_from(NAMES)
 picks = st.integers(0, 9)
