@@ -21,18 +21,18 @@ Json = dict[str, object]
 
 def as_json(value: object) -> None:
     """One document on stdout. Numbers that JSON does not have are text."""
-    typer.echo(json.dumps(_plain(value), indent=2))
+    typer.echo(json.dumps(plain(value), indent=2))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 

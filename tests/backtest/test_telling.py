@@ -9,7 +9,7 @@ from quarantine.cli.backtest import words
 from quarantine.cli.backtest.data import as_data
 from quarantine.cli.backtest.markdown import LONGEST_COMMENT, MARKER, markdown
 from quarantine.cli.backtest.words import Report
-from quarantine.cli.render import _plain
+from quarantine.cli.records import plain
 from quarantine.core.case import HeldBy
 from tests.backtest.results import HOUR, START, held, outage, result
 
@@ -62,7 +62,7 @@ def test_a_comment_fits_whatever_was_found() -> None:
 
 
 def test_the_data_has_both_versions_and_their_difference() -> None:
-    data = json.loads(json.dumps(_plain(as_data(Report(result(outage("a")), base=result())))))
+    data = json.loads(json.dumps(plain(as_data(Report(result(outage("a")), base=result())))))
     assert data["difference"]["added"][0]["node"] == "a"
     assert data["base"]["outages"] == []
     assert data["outages"][0]["start"] == "2026-11-01T01:00:00Z"

@@ -130,7 +130,7 @@ class Scenario(Model):
     kind: Literal["fault", "trap", "life"]
     source: Text | None = Field(default=None, description="Where it was met, or the trap's number.")
     lasts: Duration
-    machines: Machines = Machines(count=10, gpus=6, ports=2, links=0)
+    machines: Machines = Machines(count=10, gpus=4, ports=2, links=0)
     racks: Annotated[int, Field(strict=True, ge=1)] = Field(default=5, description="example.com/rack of the nodes.")
     nodes: dict[NodeName, Machine] = Field(default_factory=dict)
     every: Duration | None = Field(

@@ -269,13 +269,24 @@ def _write_policies(scenario: Scenario, target: Path) -> None:
     """The shipped ones in enforce mode, with what the scenario has otherwise. JSON is YAML, and quickly written."""
     target.mkdir()
     wanted = scenario.enforced
-    for stem, documents in _shipped():
-        if documents[0]["kind"] == "Policy" and wanted and stem not in wanted:
+    kept = [(stem, d) for stem, d in _shipped() if d[0]["kind"] != "Policy" or not wanted or stem in wanted]
+    needed = {name for _, documents in kept for document in documents for name in _signals(document)}
+    needed |= {"node.uptime"}
+    for stem, documents in kept:
+        every = [d for d in documents if d["kind"] != "Signal" or d["metadata"]["name"] in needed]
+        if not every:
             continue
-        written = [json.dumps(_changed(document, scenario), ensure_ascii=False) for document in documents]
+        written = [json.dumps(_changed(document, scenario), ensure_ascii=False) for document in every]
         (target / f"{stem}.yaml").write_text("\n---\n".join(written) + "\n", encoding="utf-8")
     if unknown := wanted - {stem for stem, _ in _shipped()}:
         raise ValueError(f"{scenario.title}: there is no policy {', '.join(sorted(unknown))}")
+
+
+def _signals(document: Mapping[str, Any]) -> Iterator[str]:
+    """What a policy judges; the check of the others would only take time."""
+    if document["kind"] == "Policy":
+        spec = document["spec"]
+        yield from (s["signal"] for s in (spec, spec.get("recovery", {}).get("load", {})) if "signal" in s)
 
 
 def _changed(document: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:

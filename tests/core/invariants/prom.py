@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -35,10 +35,10 @@ class Prometheus:
     ghosts: int = 0  # devices that are bad on nodes that are none of this cluster's
     at: datetime | None = None
 
-    def answers(self, rules: Rules, now: datetime) -> dict[str, PolicyAnswers]:
-        """To all policies."""
+    def answers(self, rules: Rules, now: datetime, found: Collection[Place]) -> dict[str, PolicyAnswers]:
+        """To all policies. `found`: of which it is asked whether they are good again."""
         self.at = now
-        return {policy.name: self._about(policy, rules) for policy in rules.policies}
+        return {policy.name: self._about(policy, rules, found) for policy in rules.policies}
 
     def devices(self, policy: LoadedPolicy) -> list[Place]:
         """What a policy may find something about, as far as it is there."""
@@ -56,11 +56,11 @@ class Prometheus:
         """The nodes whose exporters are scraped."""
         return set() if self.empty else self.gpus().keys() - self.dark
 
-    def _about(self, policy: LoadedPolicy, rules: Rules) -> PolicyAnswers:
+    def _about(self, policy: LoadedPolicy, rules: Rules, found: Collection[Place]) -> PolicyAnswers:
         seen = self.seen()
         here = [place for place in self.devices(policy) if place[0] in seen]
         bad = [place for place in here if self.is_bad(policy, place)]
-        good = [p for p in here if not self.is_bad(policy, p) and p[0] in self.loaded] if policy.spec.recovery else []
+        good = [p for p in here if p in found and not self.is_bad(policy, p) and p[0] in self.loaded]
         warm = [p for p in here if p[1] in self.warm.get(policy.name, ())]
         strays = [(f"ghost-{n}", f"GPU-ghost-{n}-0") for n in range(self.ghosts)]
         readings = readings_of(policy, rules)

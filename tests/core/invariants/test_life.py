@@ -54,14 +54,24 @@ class Fleet(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(law=laws, served=st.sets(nodes, max_size=6), jobs=st.lists(st.sets(nodes, min_size=1), max_size=3))
-    def begin(self, law: Rules, served: set[str], jobs: list[set[str]]) -> None:
+    @initialize(
+        law=laws,
+        served=st.sets(nodes, max_size=6),
+        jobs=st.lists(st.sets(nodes, min_size=1), max_size=3),
+        out=st.sets(st.tuples(st.sampled_from(NAMES[:6]), found_by), max_size=3),
+    )
+    def begin(self, law: Rules, served: set[str], jobs: list[set[str]], out: set[tuple[str, str]]) -> None:
+        """A fleet at work; some of it has been bad for some minutes."""
         self.world = self.made(law)
         for name in sorted(served):
             self.world.service(name)
         for over in jobs:
             self.world.job(tuple(sorted(over)))
+        for name, policy in sorted(out):
+            self.bad(policy).add(self.device(name, policy, 0))
         self.world.cycle()
+        if out:
+            self.then(timedelta(minutes=6))
 
     def made(self, law: Rules) -> World:
         return World(law)

@@ -159,7 +159,10 @@ class World:
 
     def look(self, view: LedgerView) -> Snapshot:
         """What a cycle reasons from, gathered as the observer does."""
-        nodes, answers = self.kube.nodes(), self.prom.answers(self.law, self.now)
+        nodes = self.kube.nodes()
+        cases = (case for case in view.state.cases.values() if case.open)
+        found = {(case.node, finding.device.name) for case in cases for finding in case.findings}
+        answers = self.prom.answers(self.law, self.now, found)
         return Snapshot(
             now=self.now,
             cluster="test",
