@@ -215,11 +215,25 @@ def _recovered(finding: Finding, at: datetime) -> Finding:
     return replace(finding, verdict=Verdict.GOOD, ended=(*finding.ended, at))
 
 
+# What keeps a finding from being acted on, and is asked before whether others fail with it: it says nothing of that.
+_ASKED_BEFORE = frozenset(
+    {
+        HeldBy.BREAKER,
+        HeldBy.IGNORED,
+        HeldBy.MAINTENANCE,
+        HeldBy.NOT_IN_POOL,
+        HeldBy.OBSERVE_MODE,
+        HeldBy.PAUSED,
+        HeldBy.TELLS_ONLY,
+    }
+)
+
+
 def _with_cause(case: Case, decision: Decision) -> Case:
     """Whether what stands of this policy is held against the machine, or against what it shares with others."""
     standing = [f for f in case.findings if f.policy == decision.policy and f.verdict is Verdict.BAD]
     about = next((f for f in standing if f.key == _key(decision)), None)
-    if about is None:
+    if about is None or decision.held_by in _ASKED_BEFORE:
         return case
     if decision.action is Action.JOIN:
         shared, meant = any(f.since in f.shared for f in standing), [about]

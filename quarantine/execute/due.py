@@ -24,8 +24,8 @@ ALWAYS = frozenset({Effect.UNMARK, Effect.STOP, Effect.CONDITION, Effect.CLOSE, 
 ON_NODES = frozenset(
     {Effect.MARK, Effect.UNMARK, Effect.PHASE, Effect.CONDITION, Effect.RUN, Effect.EVICT, Effect.REPLACE}
 )
-_TO_THE_MACHINE = frozenset({Effect.RUN, Effect.EVICT, Effect.REPLACE})  # needs our taint there, at this moment
-_AFTER_MARK = frozenset({Effect.EVENT, Effect.PHASE, Effect.TICKET, Effect.NOTIFY, *_TO_THE_MACHINE})
+TO_THE_MACHINE = frozenset({Effect.RUN, Effect.EVICT, Effect.REPLACE})  # needs our taint there, at this moment
+_AFTER_MARK = frozenset({Effect.EVENT, Effect.PHASE, Effect.TICKET, Effect.NOTIFY, *TO_THE_MACHINE})
 _ORDER = list(Effect)
 
 
@@ -80,7 +80,7 @@ def fits(pending: PendingEffect, case: Case, node: Node | None, state: State, ru
     if pending.effect is Effect.NOTIFY and now < pending.decided_at + TICKET_FIRST:
         # The message names the ticket, so it waits for it a while; longer, and people should be told all the same.
         return not any(case.is_pending(effect) for effect in (Effect.TICKET, Effect.REPLACE))
-    if pending.effect not in _TO_THE_MACHINE or node is None or not marks.machine_matches(node, case.machine):
+    if pending.effect not in TO_THE_MACHINE or node is None or not marks.machine_matches(node, case.machine):
         return True  # what is said of a machine that is gone is said by the effect itself
     return _undisturbed(pending, case, node, state, rules, now)
 

@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
+import structlog
+
 from quarantine.core.case import Case, Effect
 from quarantine.core.decision import PendingEffect, State
-from quarantine.core.errors import Conflict, EvictionBlocked, Refused, Superseded, Unavailable
+from quarantine.core.errors import (
+    ClusterUnavailable,
+    Conflict,
+    EvictionBlocked,
+    LedgerUnavailable,
+    NotifierUnavailable,
+    Refused,
+    Superseded,
+    TicketsUnavailable,
+    Unavailable,
+)
 from quarantine.core.model import Node
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
@@ -18,7 +30,47 @@ from quarantine.execute import due, machines, nodes, people
 from quarantine.execute.outcome import Executed, Outcome, decision_of
 from quarantine.ports import Clock, Cluster, Ledger, Notifier, Procedures, Tickets
 
-LOOK_AGAIN = timedelta(seconds=5)  # how old the word may be that this process is the writer, among many evictions
+LOOK_AGAIN = timedelta(seconds=5)  # how old the word may be that this process may go on, among many evictions
+LONGEST_RUN = timedelta(seconds=60)  # a run begins nothing after it: the next cycle looks at the world anew
+AWAY_AFTER = 2  # so often in a row without an answer, and nothing more is asked of a dependency in the same run
+
+_ASKED: Mapping[Effect, Sequence[type[Unavailable]]] = {
+    Effect.TICKET: (TicketsUnavailable,),
+    Effect.CLOSE: (TicketsUnavailable,),
+    Effect.NOTIFY: (NotifierUnavailable,),
+    Effect.REPLACE: (TicketsUnavailable, ClusterUnavailable),
+}
+
+
+class _Asked(Exception):
+    """A person asks for something that may change what is to be done: the run ends, and the next plan decides."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one run knows beyond its effects."""
+
+    term: int
+    heard: frozenset[str]  # the ids of the requests that its plan knew
+    snapshot: Snapshot
+    until: datetime
+    looked: datetime
+    silent: dict[type[Unavailable], int] = field(default_factory=dict)  # by dependency: how often in a row
+
+    def away(self, effect: Effect) -> bool:
+        """Whether what this effect needs has not answered of late."""
+        return any(self.silent.get(kind, 0) >= AWAY_AFTER for kind in _ASKED.get(effect, (ClusterUnavailable,)))
+
+    def heard_from(self, effect: Effect, error: Exception | None) -> None:
+        """What became of an attempt."""
+        if isinstance(error, Conflict | machines.Unanswered):
+            return  # it says nothing of the dependency
+        kinds = _ASKED.get(effect, (ClusterUnavailable,))
+        if not isinstance(error, Unavailable):
+            self.silent.update(dict.fromkeys(kinds, 0))
+            return
+        kind = next((kind for kind in kinds if isinstance(error, kind)), kinds[0])
+        self.silent[kind] = self.silent.get(kind, 0) + 1
 
 
 @dataclass(slots=True)
@@ -46,29 +98,90 @@ class Executor:
             and due.rested(p, state.cases[p.case], self._earliest.get(p.key), self.clock.now())
         ]
         seen = self._nodes(trying, snapshot)
+        now = self.clock.now()
+        run = _Run(term, frozenset(r.id for r in snapshot.requests), snapshot, now + LONGEST_RUN, now)
         done: list[str] = []
         postponed: list[str] = []
-        for pending in trying:
+        for number, pending in enumerate(trying):
+            if self.clock.now() >= run.until:
+                left = len(trying) - number
+                postponed.append(f"what is left ({left}) waits for the next cycle, since this one took too long")
+                break
             case = state.cases[pending.case]
-            node = seen.get(case.node)
-            if not due.fits(pending, case, node, state, self.rules, self.clock.now()):
+            what = f"{pending.effect} of case {case.id} on {case.node} is put off"
+            if run.away(pending.effect):
+                postponed.append(f"{what} untried: what it needs does not answer")
                 continue
-            self.ledger.attempt(term, pending.key, self.clock.now())
             try:
-                outcome = self._carry_out(term, pending, state, node, snapshot.cluster)
-            except Superseded:
-                raise
-            except (Conflict, EvictionBlocked, Unavailable, Refused) as error:
-                self.ledger.postpone(term, pending.key, str(error))
-                self._remember(pending, error)
-                postponed.append(f"{pending.effect} of case {case.id} on {case.node} is put off: {error}")
-                continue
-            decision = decision_of(pending, case, outcome, self.clock.now(), snapshot.actor)
-            self.ledger.settle(term, pending.key, decision)
-            self._forget(pending.key)
-            state = evolve(state, decision)
-            done.append(outcome.reason)
+                outcome = self._try(run, pending, state, seen)
+            except _Asked as asked:
+                postponed.append(str(asked))
+                break
+            if isinstance(outcome, Exception):
+                postponed.append(f"{what}: {outcome}")
+            elif outcome is not None:
+                decision = decision_of(pending, case, outcome, self.clock.now(), snapshot.actor)
+                self.ledger.settle(term, pending.key, decision)
+                self._forget(pending.key)
+                state = evolve(state, decision)
+                done.append(outcome.reason)
         return Executed(tuple(done), tuple(postponed))
+
+    def _try(
+        self, run: _Run, pending: PendingEffect, state: State, seen: Mapping[str, Node]
+    ) -> Outcome | Exception | None:
+        """One effect: what became of it, why it is put off, or None where the next plan is to see why not."""
+        case = state.cases[pending.case]
+        if pending.effect in due.TO_THE_MACHINE:
+            try:
+                seen = self._look_again(run)
+            except ClusterUnavailable as error:
+                return error  # no attempt was made
+        node = seen.get(case.node)
+        if not due.fits(pending, case, node, state, self.rules, self.clock.now()):
+            return None
+        self.ledger.attempt(run.term, pending.key, self.clock.now())
+        try:
+            outcome = self._carry_out(run, pending, state, node)
+        except (Superseded, LedgerUnavailable):
+            raise
+        except _Asked as asked:
+            self._put_off(run, pending, asked)
+            raise
+        except (Conflict, EvictionBlocked, Unavailable, Refused) as error:
+            run.heard_from(pending.effect, error)
+            self._put_off(run, pending, error)
+            return error
+        except Exception as error:  # noqa: BLE001  (said, and postponed)
+            # A defect of ours keeps no other machine waiting. Whether it was done is not known: it stays in doubt.
+            structlog.get_logger().exception("a defect ended an effect; please report it with this traceback")
+            said = f"a defect, {type(error).__name__}: {error}"
+            self.ledger.postpone(run.term, pending.key, said)
+            return RuntimeError(said)
+        run.heard_from(pending.effect, None)
+        return outcome
+
+    def _put_off(self, run: _Run, pending: PendingEffect, error: Exception) -> None:
+        self.ledger.postpone(run.term, pending.key, str(error))
+        self._remember(pending, error)
+
+    def _look_again(self, run: _Run) -> Mapping[str, Node]:
+        """The nodes at this moment: effects before this one may have taken long."""
+        self._listen(run)
+        return self.cluster.nodes()
+
+    def _listen(self, run: _Run, *, always: bool = False) -> bool:
+        """Raises Superseded where another process decides by now, and `_Asked` where a person asks for something.
+
+        False: that was looked at a moment ago.
+        """
+        if not always and self.clock.now() < run.looked + LOOK_AGAIN:
+            return False
+        self.ledger.record(run.term, ())
+        run.looked = self.clock.now()
+        if self.ledger.waiting() - run.heard:
+            raise _Asked("a person asks for something, so what is left waits for the next cycle")
+        return True
 
     def _nodes(self, trying: Sequence[PendingEffect], snapshot: Snapshot) -> Mapping[str, Node]:
         """As late as can be, and before the attempt is recorded: who succeeds us changes a node, and we conflict."""
@@ -87,7 +200,7 @@ class Executor:
         self._earliest.pop(key, None)
         self._ended.pop(key, None)
 
-    def _carry_out(self, term: int, pending: PendingEffect, state: State, node: Node | None, cluster: str) -> Outcome:
+    def _carry_out(self, run: _Run, pending: PendingEffect, state: State, node: Node | None) -> Outcome:
         case = state.cases[pending.case]
         match pending.effect:
             case Effect.MARK:
@@ -103,52 +216,67 @@ class Executor:
             case Effect.EVENT:
                 outcome = nodes.event(self.cluster, case)
             case Effect.TICKET | Effect.REPLACE | Effect.NOTIFY | Effect.CLOSE:
-                outcome = self._say(pending.effect, state, case, node, cluster)
+                outcome = self._say(run, pending, state, case, node)
             case Effect.EVICT:
-                outcome = self._evict(term, pending, case, node)
+                outcome = self._evict(run, pending, state, case, node)
             case Effect.RUN:
-                outcome = self._run(pending, case, node)
+                outcome = self._run(run, pending, state, case, node)
             case _:
                 assert_never(pending.effect)
         return outcome
 
-    def _say(self, effect: Effect, state: State, case: Case, node: Node | None, cluster: str) -> Outcome:
+    def _say(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         """To the provider, and to people."""
-        if effect is Effect.TICKET:
+        cluster = run.snapshot.cluster
+        if pending.effect is Effect.TICKET:
             return people.ticket(self.tickets, self.rules, state, case, cluster)
-        if effect is Effect.REPLACE:
-            return self._replace(state, case, node, cluster)
-        if effect is Effect.NOTIFY:
+        if pending.effect is Effect.REPLACE:
+            return self._replace(run, pending, state, case, node)
+        if pending.effect is Effect.NOTIFY:
             return people.message(self.notifier, self.rules, state, case, cluster)
         return people.close(self.tickets, case)
 
-    def _evict(self, term: int, pending: PendingEffect, case: Case, node: Node | None) -> Outcome:
+    def _evict(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         gone = machines.another(node, case)
         if gone:
             return Outcome(gone, done=False)
         if due.missed(pending, case, self.clock.now()):
             return Outcome(f"the moment at which pods were to leave {case.node} has passed: none is asked to")
-        return machines.evict(self.cluster, case, self._still_writer(term))
+        return machines.evict(self.cluster, case, self._still(run, pending, state, case), pending.attempts)
 
-    def _run(self, pending: PendingEffect, case: Case, node: Node | None) -> Outcome:
+    def _run(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         in_doubt = pending.attempts > self._ended.get(pending.key, 0)
-        return machines.start(self.procedures, self.cluster, self.rules, self.clock, case, node, in_doubt=in_doubt)
+        still = self._still(run, pending, state, case, always=True)
+        return machines.start(
+            self.procedures, self.cluster, self.rules, self.clock, case, node, in_doubt=in_doubt, still=still
+        )
 
-    def _replace(self, state: State, case: Case, node: Node | None, cluster: str) -> Outcome:
+    def _replace(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         # A dead machine may be out of the cluster before its ticket is filed; nothing runs on it then.
         if node is not None and (other := machines.another(node, case)):
             return Outcome(other, done=False)
         training = machines.training_on(self.cluster, self.rules, case)
-        return people.replacement(self.tickets, self.rules, state, case, cluster, training)
+        still = self._still(run, pending, state, case, always=True)
+        cluster = run.snapshot.cluster
+        return people.replacement(self.tickets, self.rules, state, case, cluster, training, still=still)
 
-    def _still_writer(self, term: int) -> Callable[[], None]:
-        """A batch of evictions may take long, and whoever has succeeded us meanwhile decides what leaves."""
-        known = self.clock.now()
+    def _still(
+        self, run: _Run, pending: PendingEffect, state: State, case: Case, *, always: bool = False
+    ) -> Callable[[], None]:
+        """Raises where the effect must not go on: a batch of evictions may take long, and so may a look at pods.
+
+        Whoever has succeeded us meanwhile decides what is done; a person may have taken the mark away, or ask for
+        something. `always`: looked at each time, and not only after a while.
+        """
 
         def look() -> None:
-            nonlocal known
-            if self.clock.now() >= known + LOOK_AGAIN:
-                self.ledger.record(term, ())
-                known = self.clock.now()
+            if not self._listen(run, always=always):
+                return
+            node = self.cluster.nodes().get(case.node)
+            gone = machines.another(node, case)
+            if gone and (node is not None or pending.effect is not Effect.REPLACE):
+                raise Conflict(gone)
+            if not due.fits(pending, case, node, state, self.rules, self.clock.now()):
+                raise Conflict(f"{case.node} is not as it was when this was begun: the next plan looks anew")
 
         return look

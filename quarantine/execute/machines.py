@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 
 from quarantine.core import marks, seeing
 from quarantine.core.case import Case, PodRef, Purpose
-from quarantine.core.errors import Conflict, EvictionBlocked, EvictionImpossible, Refused
+from quarantine.core.errors import (
+    Conflict,
+    EvictionBlocked,
+    EvictionImpossible,
+    LedgerUnavailable,
+    Refused,
+    Unavailable,
+)
 from quarantine.core.model import Node
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
@@ -14,26 +21,50 @@ from quarantine.core.workload import Class, Pod
 from quarantine.execute.outcome import Outcome
 from quarantine.ports import Clock, Cluster, Order, Procedures
 
+IN_A_ROW = 3  # so many pods without an answer, one after the other: it is the server, and no pod
 
-def evict(cluster: Cluster, case: Case, still: Callable[[], None]) -> Outcome:
-    """Ask every pod of the latest batch. Raises EvictionBlocked once all were asked and some may not go yet.
 
-    `still`: raises where this process must not go on; called before each pod.
+class Unanswered(Unavailable):
+    """Some pods could not be asked, though the server answered about others."""
+
+
+def evict(cluster: Cluster, case: Case, still: Callable[[], None], attempts: int = 0) -> Outcome:
+    """Ask every pod of the latest batch: what is wrong with one (a webhook of its namespace, say) keeps no other, or
+    half of a gang would be out.
+
+    Raises EvictionBlocked, Refused or Unavailable once all were asked and some may not go yet, and Unavailable early
+    where nothing answers. `still`: raises where this process must not go on; called before each pod. `attempts`: those
+    before this one. Each begins further on, so that pods which are never answered keep the rest from nothing.
     """
     if not case.leaving:
         return Outcome(f"no pod was named that is to leave {case.node}", done=False)
     pods = case.leaving[-1].pods
-    asked = 0
+    first = attempts * IN_A_ROW % max(1, len(pods))
+    asked = silent = 0
+    failed: list[tuple[PodRef, Unavailable | Refused]] = []
     blocked: list[tuple[PodRef, EvictionBlocked]] = []
     never: list[tuple[PodRef, EvictionImpossible]] = []
-    for pod in pods:
+    for pod in (*pods[first:], *pods[:first]):
         still()
         try:
             asked += cluster.evict(pod)
+        except LedgerUnavailable:
+            raise
+        except Unavailable as error:
+            failed.append((pod, error))
+            silent += 1
+            if silent == IN_A_ROW:
+                break
+            continue
+        except Refused as error:
+            failed.append((pod, error))
         except EvictionBlocked as error:
             blocked.append((pod, error))
         except EvictionImpossible as error:
             never.append((pod, error))
+        silent = 0
+    if failed:
+        raise _some(case, failed, answered=len(failed) > silent or asked > 0 or bool(blocked or never))
     if blocked:
         names = in_words([str(pod) for pod, _ in blocked])
         raise EvictionBlocked(f"{names} on {case.node} may not leave yet: {blocked[0][1]}")
@@ -45,6 +76,16 @@ def evict(cluster: Cluster, case: Case, still: Callable[[], None]) -> Outcome:
     return Outcome(f"{_pods(asked)} on {case.node} {'was' if asked == 1 else 'were'} asked to leave{left}")
 
 
+def _some(case: Case, failed: Sequence[tuple[PodRef, Unavailable | Refused]], *, answered: bool) -> Exception:
+    """What is said of pods that could not be asked."""
+    said = f"{in_words([str(pod) for pod, _ in failed])} on {case.node} could not be asked to leave: {failed[0][1]}"
+    away = [error for _, error in failed if isinstance(error, Unavailable)]
+    if not away:
+        return Refused(said)
+    waits = max((error.retry_after for error in away if error.retry_after is not None), default=None)
+    return (Unanswered if answered else Unavailable)(said, retry_after=waits)
+
+
 def start(
     procedures: Procedures | None,
     cluster: Cluster,
@@ -54,10 +95,12 @@ def start(
     node: Node | None,
     *,
     in_doubt: bool,
+    still: Callable[[], None],
 ) -> Outcome:
     """Begin the procedure that the case is to run. `in_doubt`: an earlier attempt may have begun it.
 
-    Raises Conflict where it would harm what runs on the machine, and something does.
+    Raises Conflict where it would harm what runs on the machine, and something does. `still`: raises where it must not
+    be begun any more; called last of all, since the look at the pods may take long.
     """
     run = case.run
     if run is None:
@@ -78,6 +121,7 @@ def start(
     if left := _in_its_way(cluster, rules, case, run.purpose):
         raise Conflict(f"{run.procedure} would harm what runs on {case.node}: {in_words([str(p.ref) for p in left])}")
     machine, taint = case.machine, marks.taint_key(rules.prefix)
+    still()
     procedures.start(Order(run.started(now), spec, case.id, case.node, machine.provider_id, machine.system_uuid, taint))
     return Outcome(f"{run.procedure} is begun on {case.node} as {run.name}", run.name)
 

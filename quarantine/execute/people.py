@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from quarantine.core import letters
@@ -49,11 +50,18 @@ def ticket(tickets: Tickets | None, rules: Rules, state: State, case: Case, clus
 
 
 def replacement(
-    tickets: Tickets | None, rules: Rules, state: State, case: Case, cluster: str, training: list[Pod]
+    tickets: Tickets | None,
+    rules: Rules,
+    state: State,
+    case: Case,
+    cluster: str,
+    training: list[Pod],
+    *,
+    still: Callable[[], None],
 ) -> Outcome:
     """Ask the provider for another machine. `training`: what runs on this one, which the swap would destroy.
 
-    Raises Conflict where anything does.
+    Raises Conflict where anything does. `still`: raises where it must not be asked for any more; called last of all.
     """
     if training:
         names = in_words([str(pod.ref) for pod in training])
@@ -62,7 +70,10 @@ def replacement(
         return Outcome(f"{_NO_TICKETS}, so no other machine was asked for", done=False)
     asked = letters.report(case, cluster, rules, state=state, ask=Step.REPLACE)
     report = replace(asked, key=replacement_key(case))
-    filed = tickets.find(report.key) or tickets.open(report)
+    filed = tickets.find(report.key)
+    if filed is None:
+        still()
+        filed = tickets.open(report)
     return Outcome(f"ticket {filed.ref} asks for another machine in place of {case.node}", filed.ref)
 
 

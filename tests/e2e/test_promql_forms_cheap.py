@@ -158,7 +158,7 @@ def test_so_does_the_backtest(scene: Scene, name: str) -> None:
     made, reading = only(scene, name)
     for grid in (GRID, GRID.part(3, 17)):
         counting = Counting(scene.metrics)
-        lines = asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, grid)
+        lines = asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, grid).bad
         assert isinstance(lines, tuple), lines
         for step in range(grid.count):
             there = {key_of(line.track.labels, reading): line.value(step) for line in lines}
@@ -191,11 +191,11 @@ def test_the_backtest_asks_for_the_stretch_alone_in_which_something_may_be_bad(s
     made, reading = only(scene, "above-expr")
     counting = Counting(scene.metrics)
     whole = Grid.within(START - timedelta(hours=2), QUIET + timedelta(hours=2), timedelta(minutes=1))
-    assert asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, whole)
+    assert asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, whole).bad
     cheap, dear = counting.grids
     assert cheap == whole
     assert dear.start >= START
     assert dear.end <= NOW + timedelta(minutes=1)
     counting.grids.clear()
-    assert asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, whole.part(0, 100)) == ()
+    assert asking.trigger(Asker(counting, timedelta(seconds=20)), made, reading, whole.part(0, 100)).bad == ()
     assert len(counting.grids) == 1

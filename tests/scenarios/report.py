@@ -111,7 +111,7 @@ def picture(found: Sequence[timedelta]) -> str:
     most, last = max(map(minutes.count, minutes), default=1), max(minutes, default=0)
     left, base, bar, unit = 40, 150, 24, 110 / most
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + (last + 1) * bar + 40}" height="200" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + max((last + 1) * bar, 300) + 40}" height="200" '
         'font-family="sans-serif" font-size="11">',
         "<title>Minutes from the fault to the taint</title>",
     ]

@@ -18,7 +18,7 @@ from quarantine.core.reasons import in_words
 from quarantine.core.response import Moment
 from quarantine.core.treatment.endings import shown
 from quarantine.core.treatment.gangs import awaited
-from quarantine.core.treatment.leavers import AGAIN, SEPARATOR, interrupted
+from quarantine.core.treatment.leavers import AGAIN, SEPARATOR
 from quarantine.core.treatment.moment import TOLD_AFTER, Job, why_now
 from quarantine.core.treatment.owed import Owed, enforcing
 from quarantine.core.treatment.pace import BLOCKED, MINUTE, evictions_left, has_place, places_left
@@ -109,7 +109,7 @@ class _Work:
     def go_on(self, site: Site) -> None:
         """The next pods of a machine that is being emptied; a gang whose moment has come now leaves everywhere."""
         come = _gangs(site, (job for job in site.jobs if site.waits_for(job) is None))
-        new = [key for key in sorted(come - interrupted(site.case)) if not self._awaited(site, [key])]
+        new = [key for key in sorted(come - site.interrupted) if not self._awaited(site, [key])]
         if new and self._may(members := self._members(site, new)):
             self._together(site, members, new)
         else:
@@ -192,7 +192,7 @@ class _Work:
         """
         case, seen, left = site.case, site.leavers(), self._left(site.case.pool)
         whole = {job.gang.key for job in site.jobs if job.gang is not None and not job.alone}
-        falls = whole & {*keys, *interrupted(case)}
+        falls = whole & {*keys, *site.interrupted}
         falling = [pod for pod in seen.fresh if pod.gang in falls]
         if case.is_pending(Effect.EVICT):
             return (seen.asked, falling) if keys and falling else ((), ())

@@ -90,13 +90,19 @@ def batches(case: Case) -> tuple[Leaving, ...]:
 
 
 def interrupted(case: Case) -> frozenset[str]:
-    """The gangs that were brought down in the drain that is under way."""
+    """The gangs that were to be brought down in the drain that is under way."""
     return frozenset(key for leaving in batches(case) for key in gangs_in(leaving))
 
 
 def gangs_in(leaving: Leaving) -> list[str]:
     """The keys of the gangs of one batch."""
     return leaving.gang.split(SEPARATOR) if leaving.gang else []
+
+
+def left_of(case: Case, gang: str, since: datetime) -> frozenset[PodRef]:
+    """The pods that were to leave a machine together with a gang, since then."""
+    batch = (leaving.pods for leaving in case.leaving if leaving.at >= since and gang in gangs_in(leaving))
+    return frozenset(ref for pods in batch for ref in pods)
 
 
 def first_asked(case: Case, ref: PodRef) -> datetime | None:

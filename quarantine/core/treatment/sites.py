@@ -11,7 +11,7 @@ from quarantine.core.draft import Draft
 from quarantine.core.marks import case_on
 from quarantine.core.model import Failed
 from quarantine.core.response import Drain, Moment
-from quarantine.core.treatment.leavers import Leavers, Look, interrupted
+from quarantine.core.treatment.leavers import Leavers, Look, interrupted, last_asked, left_of
 from quarantine.core.treatment.moment import Job, asked_for, came_at, fresh, jobs_of, waits_for
 from quarantine.core.treatment.owed import Owed
 from quarantine.core.workload import Gang, Pod, Workloads
@@ -58,7 +58,7 @@ class Site:
 
     def waits_for(self, job: Job) -> str | None:
         """What is still to happen before this job may be interrupted here; None where nothing is."""
-        if job.gang is not None and job.gang.key in interrupted(self.case):
+        if job.gang is not None and job.gang.key in self.interrupted:
             return None  # half of a gang is out already: what is left of it does nothing
         return waits_for(self.moment, job, self.since, self.draft.now, stale=self._stale(job))
 
@@ -66,14 +66,52 @@ class Site:
         """Whether this job's moment came, and passed unused: by a pause, say, or for want of a place.
 
         A drain begins with the last of its machine's jobs, which keeps the moments of the others. What had come when it
-        began is not waited for again: those pods only leave one after the other.
+        began is not waited for again: those pods only leave one after the other. But where they were to be asked, and
+        are to be asked again, that moment was theirs, and is over.
         """
         at = came_at(self.moment, job, self.since, self.draft.now)
-        if at is None or (self.draining and at <= self.case.phase_since):
+        if at is None or (self.draining and at <= self.case.phase_since and not self._missed(job)):
             return False
         others = () if self.draining else (j for j in self.jobs if j.training and not j.down)
         came = [came_at(self.moment, other, self.since, self.draft.now) for other in others]
         return not any(fresh(moment, self.draft.now) for moment in (at, *came) if moment is not None)
+
+    def _missed(self, job: Job) -> bool:
+        """Whether pods of this job were to be asked to leave before, and stayed.
+
+        What stands alone and was refused is tried again all the same. Where the batch is done with and the pod does not
+        even end, it was never sent.
+        """
+        state = self.case.effects.get(Effect.EVICT)
+        unsent = state is not None and state.status is EffectStatus.DONE
+        if not unsent and (job.gang is None or job.alone):
+            return False
+        asked = [pod for pod in job.pods if last_asked(self.case, pod.ref) is not None]
+        look = self._look()
+        return any(look.fate(pod) == "fresh" for pod in asked)
+
+    @property
+    def interrupted(self) -> frozenset[str]:
+        """The gangs that were brought down in the drain that is under way, or are about to be.
+
+        One whose batch was never sent, by a pause say, runs on as before: it falls at a moment of its own.
+        """
+        named = interrupted(self.case)
+        return named if not named or self.case.is_pending(Effect.EVICT) else frozenset(filter(self._out, named))
+
+    def _out(self, gang: str) -> bool:
+        """Whether some of what was to leave with a gang has left, or ends, on whichever of its machines."""
+        works, since = self.draft.snapshot.workloads, self.case.phase_since
+        for case in self.draft.open_cases():
+            asked = left_of(case, gang, since)
+            if not asked:
+                continue
+            if case.phase not in EMPTIED:
+                return True
+            pods = seen_on(works, case.node)
+            if pods is not None and asked - {pod.ref for pod in pods if not pod.terminating}:
+                return True
+        return False
 
     def leavers(self) -> Leavers:
         """Its pods, by what became of asking them."""

@@ -65,6 +65,9 @@ class Book:
         )
         return LedgerView(known, pending, tuple(r for r in self.asked if r.id not in state.answered))
 
+    def waiting(self) -> frozenset[str]:
+        return frozenset(r.id for r in self.asked if r.id not in self.state.answered)
+
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[object] = ()) -> None:
         assert not policies
         self._writer(term)

@@ -22,7 +22,7 @@ FOLLOWER = "kube-controller-manager"
 CORDONED = "node.kubernetes.io/unschedulable"
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The process is killed at this very point."""
 
 

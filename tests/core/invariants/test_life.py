@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def bounded(examples: int) -> settings:
-    """So many of them, the same in each run. What explains a failure in more detail would take longer than to find it."""
+    """So many of them, the same in each run. Explaining a failure in more detail would take longer than finding it."""
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -205,6 +205,7 @@ class Fleet(RuleBasedStateMachine):
         name = self.out(pick)
         if name != source:
             self.world.gpus[name] = (f"GPU-{source}-0", *self.world.gpus[name][1:])
+            self.world.swapped[name] = self.world.swapped[source] = self.world.now
             others = self.world.gpus[source]
             self.world.gpus[source] = (f"GPU-z-{source}-0", *others[1:]) if f"GPU-{source}-0" in others else others
         self.then(timedelta(minutes=1))
@@ -396,7 +397,9 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(
         calls=st.dictionaries(
-            st.sampled_from(["patch", "event", "condition", "evict", "run", "stop", "ticket", "post", "attempt", "settle"]),
+            st.sampled_from(
+                ["patch", "event", "condition", "evict", "run", "stop", "ticket", "post", "attempt", "settle"]
+            ),
             st.sampled_from(["down", "lost", "crash", "crashed"]),
             min_size=1,
             max_size=4,
@@ -461,7 +464,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 def _without(world: World, name: str) -> list[Taint]:
-    return [taint for taint in world.kube.held[name].taints if taint.key not in ("x.io/driver",)]
+    return [taint for taint in world.kube.held[name].taints if taint.key != "x.io/driver"]
 
 
 TestFleet = Fleet.TestCase

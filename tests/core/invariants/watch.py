@@ -71,7 +71,9 @@ class Watch:
     def _not_stolen(self, case: Case, before: Node) -> None:
         other = case_on(before, PREFIX)
         known = self.world.state.cases.get(other or "")
-        assert other in (None, case.id) or (known is not None and not known.open), "the mark of another case is replaced"
+        assert other in (None, case.id) or (known is not None and not known.open), (
+            "the mark of another case is replaced"
+        )
 
     def _labels(self, before: Node, after: Node) -> None:
         own = f"{PREFIX}/phase"

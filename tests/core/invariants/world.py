@@ -99,7 +99,8 @@ class World:
         return {name: uuids for name, uuids in self.gpus.items() if name in self.kube.held}
 
     def _executor(self) -> Executor:
-        return Executor(self.kube, self.book, self.desk, self.chat, self.clock, self.law, self.runner)
+        # Of the ledger it has what carrying out needs.
+        return Executor(self.kube, self.book, self.desk, self.chat, self.clock, self.law, self.runner)  # type: ignore[arg-type]
 
     @property
     def now(self) -> datetime:
@@ -139,7 +140,8 @@ class World:
         if self.checked:
             after = fold(view.state, made.decisions)
             again = plan(replace(look, state=after), self.law)
-            assert again.decisions == (), f"planning twice yields {[(str(d.action), d.reason) for d in again.decisions]}"
+            twice = [(str(d.action), d.reason) for d in again.decisions]
+            assert again.decisions == (), f"planning twice yields {twice}"
             check(Cycle(self, look, self.law, made, view.state, after))
             self.planned(look, after)
         self.removers.clear()
@@ -147,7 +149,8 @@ class World:
             self.book.record(term, made.decisions)
         self.watch.look = look
         who.executor.rules = self.law
-        who.executor.run(term, look, made)
+        executed = who.executor.run(term, look, made)
+        assert not [said for said in executed.postponed if "a defect, " in said], executed.postponed
 
     def planned(self, look: Snapshot, after: State) -> None:
         """Called with each plan: what it was made from, and the state that it leaves."""
@@ -242,7 +245,7 @@ class World:
         old = self.kube.held.get(name) or _fleet()[name]
         was = self.watch.machines.get(name, old.machine)
         made = replace(machine or was, node_uid=f"uid-{self.number}", boot_id=f"boot-{self.number}")
-        labels = {key: value for key, value in _fleet()[name].labels.items()}
+        labels = dict(_fleet()[name].labels)
         self.kube.create(replace(_fleet()[name], machine=made, labels=labels, created_at=self.now))
 
     def swap(self, name: str, *, same_object: bool, untold: bool = False) -> None:
