@@ -33,10 +33,17 @@ def watch(draft: Draft) -> None:
         )
         held = {"held_by": HeldBy.RESTORED, "hold_key": _KEY, "verdict": Verdict.UNKNOWN}
         draft.hold(draft.decision(Kind.HELD, Action.ADOPT, reason, **held))
-    elif draft.nodes:
+    elif draft.nodes and not _ended_now(draft):
         draft.lift(_KEY, "the ledger knows every mark on the cluster")
     if stands(draft):
         draft.mode = Mode.OBSERVE
+
+
+def _ended_now(draft: Draft) -> bool:
+    """Whether a person ended what such a mark is about in this very cycle: planned again, that yields nothing new."""
+    said = {case_on(node, draft.rules.prefix) for node in draft.nodes.values()}
+    cases = (case for key in said if key is not None and (case := draft.state.cases.get(key)) is not None)
+    return any(not case.open and case.phase_since >= draft.now for case in cases)
 
 
 def stands(draft: Draft) -> bool:
@@ -109,12 +116,12 @@ def _end_overtaken(draft: Draft, nodes: set[str], actor: str) -> None:
     prefix = draft.rules.prefix
     for case in draft.open_cases():
         node = draft.nodes.get(case.node)
-        if node is None or case_on(node, prefix) == case.id or not machine_matches(node, case.machine):
+        if node is None or case_on(node, prefix) == case.id:
             continue
         effects: tuple[Effect, ...]
-        if case.node in nodes:
+        if case.node in nodes:  # of whatever machine: there is one open case of a node
             why, effects = f"{case.node} carries the mark of another case", ()
-        elif mark_vanished(node, case, prefix):
+        elif machine_matches(node, case.machine) and mark_vanished(node, case, prefix):
             # What its ticket came to is not known: it is not closed.
             why, effects = f"{case.node} carries no mark of it any more", (Effect.UNMARK, Effect.CONDITION)
         else:

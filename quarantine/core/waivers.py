@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from quarantine.core import signs
-from quarantine.core.case import Case, HeldBy, Phase
+from quarantine.core.case import Case, Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Dismissal, Kind
 from quarantine.core.draft import Draft, case_key
 from quarantine.core.judge import Offence
-from quarantine.core.marks import same_hardware
+from quarantine.core.marks import case_on, same_hardware
 from quarantine.core.model import Node, Severity
 from quarantine.core.treatment.endings import ending_effects
 
@@ -125,11 +125,18 @@ def put_back(
             actor=actor,
             phase=Phase.RELEASED if case.marked else Phase.DISMISSED,
             hold_key=case_key(case.id),
-            effects=ending_effects(case),
+            effects=ending_effects(case) or _marked_all_the_same(draft, case),
             until=until,
             request=request,
         )
     )
+
+
+def _marked_all_the_same(draft: Draft, case: Case) -> tuple[Effect, ...]:
+    """A ledger that is older than the cluster knows of a mark's case no more than its suspicion: the mark goes too."""
+    node = draft.nodes.get(case.node)
+    there = node is not None and case_on(node, draft.rules.prefix) == case.id
+    return (Effect.UNMARK, Effect.CONDITION) if there else ()
 
 
 def _said(sign: signs.Sign) -> str:

@@ -32,6 +32,7 @@ ladders = st.sampled_from(
         [RESET, {"do": "replace"}],
         [REBOOT, {"do": "report", "after": "2h"}, {"do": "replace"}],
         [{"do": "report"}],
+        [{"do": "report"}, RESET],
         [{"do": "replace"}],
     ]
 )

@@ -468,4 +468,4 @@ def _without(world: World, name: str) -> list[Taint]:
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(bounded(80), stateful_step_count=30)
+TestFleet.settings = settings(bounded(140), stateful_step_count=30)

@@ -20,7 +20,8 @@ from quarantine.core.workload import Class, Pod, RunStatus, Workloads
 from quarantine.execute import Executor
 from quarantine.ports import LedgerView, Order
 from tests.core.invariants.book import Book
-from tests.core.invariants.checks import Cycle, check
+from tests.core.invariants.checks import check
+from tests.core.invariants.cycle import Cycle
 from tests.core.invariants.kube import PREFIX, Crash, Kube, Trouble
 from tests.core.invariants.laws import DOMAIN, RACK
 from tests.core.invariants.outside import Chat, Desk, Runner
