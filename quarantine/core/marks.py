@@ -138,12 +138,27 @@ def marked_since(node: Node, prefix: str) -> datetime | None:
     return said if said.tzinfo is not None else None
 
 
+def of_case(node: Node, case: Case, prefix: str) -> bool:
+    """Whether anything of this case's mark is there."""
+    return case_on(node, prefix) == case.id or was_marked(node, case, prefix)
+
+
+def fence(node: Node, case: Case, *, prefix: str) -> NodePatch:
+    """A write that does no more than move the Node's version on: a mark that is still under way is refused then."""
+    return NodePatch(
+        node=node.name,
+        uid=node.machine.node_uid,
+        resource_version=node.resource_version,
+        annotations={f"{prefix}/case": case.id},
+    )
+
+
 def unmark(node: Node, case: Case, *, prefix: str) -> NodePatch | None:
     """Take away what `mark` added for this case, and nothing else; None where nothing of it is there any more."""
+    if not of_case(node, case, prefix):
+        return None
     tainted = case_on(node, prefix) == case.id
     annotated = was_marked(node, case, prefix)
-    if not tainted and not annotated:
-        return None
     ours = node.annotations.get(f"{prefix}/cordoned-by") == "quarantine" and annotated and node.unschedulable
     guards = _guards_of_ours(node, prefix) if annotated else {}
     key = taint_key(prefix)

@@ -120,7 +120,8 @@ def _case_after(state: State, decision: Decision) -> Case | None:
         case = replace(case, out_since=decision.at)
     if decision.action is Action.QUARANTINE:
         # What people read is why it was taken out, not why it was held before.
-        case = replace(case, held_by=decision.held_by, reason=decision.reason)
+        pool = decision.pool or case.pool  # a machine that is not out yet may be moved to another one
+        case = replace(case, held_by=decision.held_by, reason=decision.reason, pool=pool)
         if decision.request is not None:
             # A person's word outlives whatever was suspected before it: no metric ends the case any more.
             case = replace(case, by_person=True, opened_by=decision.actor)

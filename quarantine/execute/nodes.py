@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quarantine.core import marks, ownership
-from quarantine.core.case import Case
+from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.errors import Conflict, NodeGone
 from quarantine.core.model import Node
 from quarantine.core.policy import Rules
@@ -50,16 +50,25 @@ def unmark(cluster: Cluster, rules: Rules, case: Case, node: Node | None) -> Out
     """Take away what `mark` added, and nothing else."""
     if node is None or not marks.machine_matches(node, case.machine):
         return Outcome(f"{case.node} is gone, so there is no mark to take away")
-    patch = marks.unmark(node, case, prefix=rules.prefix)
-    if patch is None:
-        return Outcome(f"{case.node} carries no mark of case {case.id} any more")
     try:
+        if not marks.of_case(node, case, rules.prefix) and _marking_is_unknown(case):
+            # A process that was succeeded may be about to send it: no write on what it read goes through after this.
+            node = cluster.patch_node(marks.fence(node, case, prefix=rules.prefix))
+        patch = marks.unmark(node, case, prefix=rules.prefix)
+        if patch is None:
+            return Outcome(f"{case.node} carries no mark of case {case.id} any more")
         written = cluster.patch_node(patch)
     except NodeGone as error:
         return Outcome(str(error))
     uncordoned = "uncordoned" if patch.unschedulable is False else "left as cordoned by others"
     done = uncordoned if node.unschedulable else "schedulable as before"
     return Outcome(f"the marks of case {case.id} are taken off {case.node}, which is {done}", written.resource_version)
+
+
+def _marking_is_unknown(case: Case) -> bool:
+    """Whether the case ended before it was known what became of its mark."""
+    mark = case.effects.get(Effect.MARK)
+    return mark is not None and mark.status in (EffectStatus.ABANDONED, EffectStatus.OVERTAKEN)
 
 
 def phase(cluster: Cluster, rules: Rules, case: Case, node: Node | None) -> Outcome:

@@ -114,7 +114,7 @@ def test_a_machine_that_a_person_put_back_begins_anew() -> None:
     state = after(state, plan(snapshot(None, hot("node-3"), state=state, now=NOW + 2 * HOUR), THIRD))
     state, nodes = carried_out(state, fleet())
     law = replace(THIRD, dismissal=timedelta(minutes=1))
-    asked = [ask(RequestKind.RELEASE, "node-3")]
+    asked = [replace(ask(RequestKind.RELEASE, "node-3"), at=NOW + 3 * HOUR)]
     state = after(state, plan(snapshot(nodes, state=state, requests=asked, now=NOW + 3 * HOUR), law))
     made = plan(snapshot(None, hot("node-3"), state=state, now=NOW + 4 * HOUR), law)
     assert ("quarantine", "node-3", "escalation") in told(made)

@@ -277,7 +277,7 @@ def test_no_moment_after_an_exporters_restart_names_what_is_there(scene: Scene) 
 
 
 def test_more_that_is_gone_than_hardware_loses_is_unknown(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quarantine.observe.ASKED_TOGETHER", 5)
+    monkeypatch.setattr("quarantine.observe.policies.ASKED_TOGETHER", 5)
     found = scene.judgement("lost")
     assert found.failed is not None
     assert "gone at once from nodes that still show others" in found.failed.detail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,7 +123,7 @@ def pools(draw: st.DrawFn) -> list[Mapping[str, Any]]:
     return [big, {"name": SMALL, "nodeSelector": {"gpu": "small"}, "budget": share}]
 
 
-def law(of_policies: list[Any], of_pools: list[Mapping[str, Any]]) -> Rules:
+def law(of_policies: Sequence[Any], of_pools: Sequence[Mapping[str, Any]]) -> Rules:
     """All of it."""
     made = rules(
         *of_policies,

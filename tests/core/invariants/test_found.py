@@ -154,3 +154,38 @@ def test_marks_that_are_taken_over_leave_no_second_case_on_a_node_whose_machine_
     world.pass_(MINUTE)
     world.cycle()
     assert [case.phase.value for case in world.open_cases()] == ["quarantined"]
+
+
+def test_a_machine_is_out_of_the_pool_that_it_was_in_when_it_was_taken_out() -> None:
+    pools = [POOL, {"name": "small", "nodeSelector": {"gpu": "small"}}]
+    world = World(law([policy()], pools))
+    world.ask(RequestKind.PAUSE, scope="pool/small")
+    world.prom.bad["gpu-hot"] = {world.gpus["node-7"][0]}
+    world.cycle()
+    assert world.open_cases()[0].held_by is HeldBy.PAUSED
+    world.label("node-7", "gpu", "yes")
+    world.pass_(10 * MINUTE)
+    world.cycle()
+    assert [(case.marked, case.pool) for case in world.open_cases()] == [(True, BIG)]
+    assert world.kube.held["node-7"].unschedulable
+
+
+def test_a_succeeded_process_does_not_mark_a_node_whose_case_a_person_has_ended_meanwhile() -> None:
+    world = World(law([policy()], [POOL]))
+    world.prom.bad["gpu-hot"] = {world.gpus["node-2"][0]}
+
+    def successor() -> None:
+        trying, look = world.book.trying, world.watch.look
+        world.ask(RequestKind.RELEASE, "node-2")
+        world.clock.at += timedelta(seconds=1)
+        world.cycle(1)
+        world.book.trying, world.watch.look = trying, look
+
+    world.kube.meanwhile = successor
+    world.cycle()
+    assert world.kube.held["node-2"].taints == ()
+    world.pass_(MINUTE)
+    world.cycle(1)
+    node = world.kube.held["node-2"]
+    assert (node.taints, node.unschedulable) == ((), False)
+    assert not any(key.startswith("quarantine.gpu/") for key in (*node.labels, *node.annotations))

@@ -412,10 +412,16 @@ class Fleet(RuleBasedStateMachine):
         self.world.cycle()
         self.then(timedelta(minutes=6))
 
-    @rule(pick=picks, what=st.sampled_from(["other", "untaint", "cordon", "rewrite", "leave", "release"]))
-    def something_happens_in_the_midst_of_a_cycle(self, pick: int, what: str) -> None:
-        """Between our look at the nodes and our next write."""
-        name = self.out(pick)
+    @rule(
+        pick=picks,
+        what=st.sampled_from(["other", "untaint", "cordon", "rewrite", "leave", "release"]),
+        anew=st.booleans(),
+    )
+    def something_happens_in_the_midst_of_a_cycle(self, pick: int, what: str, anew: bool) -> None:
+        """Between our look at the nodes and our next write. `anew`: to a machine that is marked in this very cycle."""
+        name = NAMES[pick] if anew else self.out(pick)
+        if anew:
+            self.bad("nvlink").add(self.device(name, "nvlink", 0))
         self.world.pass_(timedelta(minutes=1))
         self.world.kube.meanwhile = lambda: self._meanwhile(name, what)
         self.world.cycle()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 from quarantine.core import pauses
 from quarantine.core.case import Case, Effect, EffectStatus, Phase, Purpose
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 OF_MARKS = tuple(f"{PREFIX}/{name}" for name in ("case", "reason", "cordoned-by", "since", "guards"))
 
 
+P = ParamSpec("P")
+
+
 @dataclass
 class Watch:
     """`look` is that of the cycle under way."""
@@ -32,8 +36,21 @@ class Watch:
     cordons: dict[str, bool] = field(default_factory=dict)  # by node uid: the cordon there is ours
     guards: dict[str, dict[str, str]] = field(default_factory=dict)  # by node uid: annotations that we added
     told: dict[str, datetime] = field(default_factory=dict)  # by case: when its provider was last told
+    broken: list[AssertionError] = field(default_factory=list)
     unmarked: set[str] = field(default_factory=set)
     begins: dict[str, dict[str, datetime]] = field(default_factory=dict)  # by policy and node: when first found bad
+
+    def kept(self, check: Callable[P, None]) -> Callable[P, None]:
+        """The same check, whose complaint is kept: a controller does not fall over by a defect in one effect."""
+
+        def kept(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                check(*args, **kwargs)
+            except AssertionError as error:
+                self.broken.append(error)
+                raise
+
+        return kept
 
     # --- Nodes --------------------------------------------------------------------------------------------------------
 

@@ -90,9 +90,10 @@ class World:
         self.book = Book(self.clock, self.trouble)
         self.prom = Prometheus(self._present, lambda name: f"10.0.0.{name.rpartition('-')[2]}")
         self.watch = Watch(self)
-        self.kube.seen, self.kube.evicting = self.watch.wrote, self.watch.evicted
-        self.desk, self.chat = Desk(self.trouble, self.watch.filed), Chat(self.trouble)
-        self.runner = Runner(self.trouble, self.watch.begun)
+        kept = self.watch.kept
+        self.kube.seen, self.kube.evicting = kept(self.watch.wrote), kept(self.watch.evicted)
+        self.desk, self.chat = Desk(self.trouble, kept(self.watch.filed)), Chat(self.trouble)
+        self.runner = Runner(self.trouble, kept(self.watch.begun))
         self.prom.loaded = set(NAMES)
         self.replicas = [Replica(name, self._executor()) for name in ("a", "b")]
 
@@ -132,6 +133,8 @@ class World:
             pass  # nothing more is done in this cycle
         self.trouble.of.clear()
         self.kube.meanwhile = None
+        if self.watch.broken:
+            raise self.watch.broken[0]
         self.watch.looked_over()
 
     def _cycle(self, who: Replica, term: int) -> None:
