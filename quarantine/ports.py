@@ -14,6 +14,8 @@ from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Answer, Node
 from quarantine.core.policy import LoadedPolicy
 from quarantine.core.procedure import ProcedureSpec
+from quarantine.core.record.report import Material
+from quarantine.core.record.subjects import SubjectKind
 from quarantine.core.rulefiles import InForce, PolicyRun, RuleFile
 from quarantine.core.series import Grid, RangeAnswer
 from quarantine.core.workload import PodRules, RunStatus, Workloads
@@ -228,6 +230,50 @@ class LedgerReader(Protocol):
 
     def waiting(self) -> frozenset[str]:
         """The ids of requests that no decision has answered yet; cheap enough to be asked every second."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A name under which hardware was known: on which Node object, and in which of that cluster's decisions."""
+
+    cluster: str
+    kind: SubjectKind
+    value: str
+    node: str
+    node_uid: str
+    machine: str  # `subjects.machine_key`
+    first_seq: int
+    last_seq: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A row of the trail, and in whose trail it is."""
+
+    cluster: str
+    row: TrailRow
+
+
+class Archive(Protocol):
+    """All clusters of one ledger, to be read. Raises LedgerUnavailable, SchemaMismatch."""
+
+    def clusters(self) -> tuple[str, ...]:
+        """Those that have a trail, by name."""
+        ...
+
+    def sightings(self, name: str) -> tuple[Sighting, ...]:
+        """Where a node name, a machine (its key, or any of its names) or a GPU was seen; empty: nowhere."""
+        ...
+
+    def history(self, name: str) -> Iterator[Filed]:
+        """Everything ever decided about what is called so, in order of time, streamed. See `quarantine history`."""
+        ...
+
+    def material(self, since: datetime, until: datetime, cluster: str | None = None) -> Material:
+        """What a report of that time is made from: of one cluster, or of all of them."""
         ...
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from quarantine.core.model import Device, Machine, Severity, Verdict
+from quarantine.core.record.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Evidence:
     offenders: int | None = None  # devices it found bad in the same answer
     others: Mapping[str, float] = field(default_factory=dict)  # what other exporters' readings say of the device, now
     note: str = ""
+    trace: Trace | None = None  # in the trail only: `evolve` leaves it out of the state, which has no use for it
 
 
 class Phase(StrEnum):
@@ -273,6 +275,7 @@ class Case:
     effects: Mapping[Effect, EffectState] = field(default_factory=dict)
     cordoned_by_us: bool | None = None  # None until the node was written
     pool: str = ""
+    provider: str = ""  # who replaces the machine
     by_person: bool = False  # a person opened it: no metric ends it
     runs: tuple[Run, ...] = ()  # oldest first; the last one may still be running
     leaving: tuple[Leaving, ...] = ()  # oldest first

@@ -40,6 +40,8 @@ class Action(StrEnum):
     MAINTAIN = "maintain"  # a person's word that planned work is under way
     WITHDRAW = "withdraw"  # what was told the provider is taken back
     SHOW = "show"  # what people see on the Node object follows the case
+    POLICY = "policy"  # a version of a policy, of the defaults or of the fleet came into force, or is no more
+    COUNT = "count"  # how large a pool is, where that has changed: what rates of failure are measured by
 
 
 # What the outcome of an effect is about.
@@ -81,6 +83,24 @@ class BudgetState:
     limit_out: int
     limit_recent: int
     spares: int | None = None  # held in reserve; when as many are out, only fatal findings take out more
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How large a pool is. `gpus`: as far as its nodes say how many they have."""
+
+    nodes: int
+    gpus: int
+    at: datetime  # since when it is counted so
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document of the rules in force, as the trail knows it. `hash` is over its text."""
+
+    hash: str
+    revision: str | None
+    since: datetime
 
 
 class WordKind(StrEnum):
@@ -139,6 +159,8 @@ class Decision:
     word: Word | None = None  # a person's word that begins to stand
     unword: str = ""  # the key of one that ends
     gate: bool | None = None  # True: opens a case for a machine that is new here
+    provider: str = ""  # who replaces the machine, by the pool's word in the fleet file
+    census: Census | None = None  # of `pool`, from now on
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +199,8 @@ class State:
     ended: frozenset[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
     words: Mapping[str, Word] = field(default_factory=dict)  # that stand, by key
     recorded_until: datetime | None = None  # when the newest decision was taken; None: there is none
+    versions: Mapping[str, Version] = field(default_factory=dict)  # in force, by the trail: see `core.versions`
+    pools: Mapping[str, Census] = field(default_factory=dict)  # by name, as counted last
 
     def open_case_of(self, node: str) -> Case | None:
         """The open case of a node name; there is at most one."""
