@@ -10,9 +10,10 @@ from quarantine.core.case import HeldBy
 
 @dataclass(frozen=True, slots=True)
 class HoldSpan:
-    """A hold from the decision that recorded it (`seq`) to the one that changed or lifted it, or its case's move.
+    """A hold from the decision that recorded it (`seq`) to the one that changed or lifted it, or to its case's move.
 
-    `key` is the hold's key, or `case/<id>` where it is a case that is held: then `node` is set. `until` None: it stands.
+    `key` is the hold's key, or `case/<id>` where it is a case that is held: then `node` is set. `until` None: it
+    stands.
     """
 
     seq: int
