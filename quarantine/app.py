@@ -27,7 +27,8 @@ from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.execute import Executor
 from quarantine.ledger import migrate
-from quarantine.ledger.absent import AbsentLedger, missing_file
+from quarantine.ledger.absent import AbsentArchive, AbsentLedger, missing_file
+from quarantine.ledger.archive import SqlArchive, open_archive
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.notices import Teller
@@ -88,6 +89,16 @@ def reader(settings: Settings) -> SqlLedger | AbsentLedger:
     return open_ledger(url, settings.cluster, now=CLOCK.now)
 
 
+def archive(settings: Settings) -> SqlArchive | AbsentArchive:
+    """All clusters of the ledger, to look at; as `reader`."""
+    url = settings.database_url.get_secret_value()
+    missing = missing_file(url)
+    if missing is not None:
+        return AbsentArchive(missing)
+    migrate.check(url)
+    return open_archive(url)
+
+
 @contextmanager
 def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
     """All parts but those that act; closed at the end.
@@ -125,7 +136,7 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
             delay=settings.prometheus.delay,
         )
         runners = EachItsOwn(cluster.jobs, stack.enter_context(commands(settings, acts=acts and watch)))
-        observer = Observer(cluster, metrics, CLOCK, law.rules, pace, runners)
+        observer = Observer(cluster, metrics, CLOCK, law.rules, pace, runners, metrics)
         yield Parts(settings, files, law, cluster, metrics, book, observer, runners)
 
 

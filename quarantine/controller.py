@@ -10,10 +10,10 @@ import structlog
 
 from quarantine.core import rulefiles
 from quarantine.core.decision import Decision, Kind
+from quarantine.core.document import Written
 from quarantine.core.errors import QuarantineError, Refused, Superseded, Unavailable
 from quarantine.core.law import Law
 from quarantine.core.model import Failed, Mode
-from quarantine.core.policy import LoadedPolicy
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
@@ -21,6 +21,7 @@ from quarantine.execute import Executed, Executor
 from quarantine.notices import Teller
 from quarantine.observe import Observer
 from quarantine.ports import Ledger, LedgerView, Rulebook
+from quarantine.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,21 @@ class Controller:
     _term: int | None = field(default=None)
     _written: frozenset[str] = field(default=frozenset())  # policy versions whose text the ledger has from us
     _kept: tuple[InForce, Mapping[str, PolicyRun]] | None = field(default=None)  # what the ledger has from us of both
+    _newest: datetime | None = field(default=None)  # of the decisions that we have seen in the ledger, or put there
+    _acts: bool = field(default=False)  # whether this cycle has come so far
+    _trouble: Trouble = field(default_factory=Trouble)
 
     def cycle(self) -> CycleReport:
         """One cycle. Raises Superseded: this process must stop. Any other trouble waits for the next cycle."""
         log = structlog.get_logger()
+        self._acts = False
         try:
             report = self._cycle()
         except Superseded:
             raise
         except (Unavailable, Refused) as error:
-            report = CycleReport(f"nothing was done in this cycle: {error}", error=error)
+            what = "this cycle ended early" if self._acts else "nothing was done in this cycle"
+            report = CycleReport(f"{what}: {error}", error=error)
         except QuarantineError as error:
             report = CycleReport(f"this cycle ended early: {error}", error=error)
         except Exception as error:
@@ -81,8 +87,10 @@ class Controller:
             sentence = f"this cycle ended early by a defect ({type(error).__name__}), and the next one starts afresh"
             report = CycleReport(sentence, error=QuarantineError(sentence))
         if report.error is not None:
-            log.warning(report.sentence)
+            self._forget()
+            self._trouble.failed(report.sentence)
         else:
+            self._trouble.ended()
             log.info(report.sentence)
         return report
 
@@ -92,18 +100,22 @@ class Controller:
             self._term = self.ledger.take_term(self.holder)
         else:
             self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
-        law = self._law()
         view = self.ledger.load()
+        self._see(view)
+        law = self._law()
         snapshot = self._look(law, view)
         made = law.plan(snapshot)
         if made.decisions:
-            policies = self._unknown_policies(law, made)
-            self.ledger.record(self._term, made.decisions, policies)
-            self._written |= {policy.hash for policy in policies}
+            made = replace(made, decisions=self.observer.traced(made.decisions, view.state))
+            texts = self._unknown_texts(law, made)
+            self.ledger.record(self._term, made.decisions, texts)
+            self._written |= {text.hash for text in texts}
+            self._newest = made.decisions[-1].at
         self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
         self._keep(self._term, law, snapshot)
         self._tell(made)
         self.teller.held(fold(view.state, made.decisions).holds.values(), snapshot.now)
+        self._acts = True
         executed = self.executor.run(self._term, snapshot, made)
         untold = self.teller.tell(law.in_force.broken)
         executed = replace(executed, postponed=(*executed.postponed, *untold))
@@ -112,6 +124,22 @@ class Controller:
         for sentence in executed.postponed:
             structlog.get_logger().warning(sentence)
         return CycleReport(made.summary, snapshot.now, law, made, executed, blind_spots(snapshot))
+
+    def _see(self, view: LedgerView) -> None:
+        """A ledger may lose what it said it had kept, also between two cycles and without an error."""
+        until = view.state.recorded_until
+        if self._newest is not None and (until is None or until < self._newest):
+            since = "anything" if until is None else f"what was recorded after {until:%Y-%m-%d %H:%M:%S} UTC"
+            structlog.get_logger().warning(
+                f"the ledger does not have {since}, though it had: it was restored from a backup, or a failover lost "
+                "its last commits; the cycle goes on from what it has, and looks up what may have been done"
+            )
+            self._forget()
+        self._newest = until
+
+    def _forget(self) -> None:
+        """Of a ledger that failed it is not known what it has kept: it is given all of it again."""
+        self._written, self._kept = frozenset(), None
 
     def _law(self) -> Law:
         known = self._kept[1] if self._kept is not None else self.ledger.policy_runs()
@@ -128,10 +156,10 @@ class Controller:
             self.ledger.keep_rules(term, law.in_force.files, runs)
             self._kept = (law.in_force, runs)
 
-    def _unknown_policies(self, law: Law, made: Plan) -> list[LoadedPolicy]:
+    def _unknown_texts(self, law: Law, made: Plan) -> list[Written]:
+        """What decided, or came into force, and is not known to be kept in full."""
         named = {decision.policy_hash for decision in made.decisions}
-        policies = law.in_force.rules.policies
-        return [policy for policy in policies if policy.hash in named and policy.hash not in self._written]
+        return [one for one in law.in_force.rules.written if one.hash in named and one.hash not in self._written]
 
     def _tell(self, made: Plan) -> None:
         for decision in made.decisions:

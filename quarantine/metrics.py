@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from quarantine import __version__
 from quarantine.controller import CycleReport
-from quarantine.core.errors import UsageError
+from quarantine.core.errors import LedgerUnavailable, SchemaMismatch, UsageError
 from quarantine.core.law import Law
 from quarantine.core.model import Mode
 
@@ -21,22 +21,47 @@ from quarantine.core.model import Mode
 class OwnMetrics(Collector):
     """What is in force, and when a cycle was last completed. Scraped by other threads than the cycle's."""
 
-    def __init__(self, law: Law) -> None:
-        """`law`: what is in force before the first cycle."""
+    def __init__(self, law: Law | None = None) -> None:
+        """`law`: what is in force before the first cycle, where that is known."""
         self._law = law
         self._completed: datetime | None = None
+        self._writable: bool | None = None
+
+    def begun(self, law: Law) -> None:
+        """The cycles begin, with this in force."""
+        self._law = law
+
+    def without_ledger(self) -> None:
+        """They cannot begin for want of the ledger."""
+        self._writable = False
 
     def after(self, report: CycleReport) -> None:
         """A cycle ended."""
         self._law = report.law or self._law
         self._completed = report.at if report.error is None else self._completed
+        self._writable = not isinstance(report.error, LedgerUnavailable | SchemaMismatch)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For the registry."""
-        law = self._law
         build = GaugeMetricFamily("quarantine_build_info", "1, of this version.", labels=["version"])
         build.add_metric([__version__], 1)
         yield build
+        if self._writable is not None:
+            yield GaugeMetricFamily(
+                "quarantine_ledger_writable",
+                "1 where the last cycle could write its ledger; 0: nothing is done to the cluster until one can.",
+                self._writable,
+            )
+        if self._law is not None:
+            yield from self._in_force(self._law)
+        if self._completed is not None:
+            yield GaugeMetricFamily(
+                "quarantine_cycle_last_completed_timestamp_seconds",
+                "Unix time that the last completed cycle looked at.",
+                self._completed.timestamp(),
+            )
+
+    def _in_force(self, law: Law) -> Iterator[GaugeMetricFamily]:
         files = {one.file: 0 for one in law.in_force.files} | {one.file: 1 for one in law.in_force.broken}
         broken = GaugeMetricFamily(
             "quarantine_policy_file_broken",
@@ -58,12 +83,6 @@ class OwnMetrics(Collector):
         for mode in Mode:
             policies.add_metric([mode.value], modes[mode])
         yield policies
-        if self._completed is not None:
-            yield GaugeMetricFamily(
-                "quarantine_cycle_last_completed_timestamp_seconds",
-                "Unix time that the last completed cycle looked at.",
-                self._completed.timestamp(),
-            )
 
 
 @contextmanager

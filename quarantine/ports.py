@@ -9,10 +9,10 @@ from typing import Protocol
 
 from quarantine.core.case import PodRef, Run
 from quarantine.core.decision import Decision, PendingEffect, Request, State
+from quarantine.core.document import Written
 from quarantine.core.letters import CaseReport
 from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Answer, Node
-from quarantine.core.policy import LoadedPolicy
 from quarantine.core.procedure import ProcedureSpec
 from quarantine.core.record.report import Material
 from quarantine.core.record.subjects import SubjectKind
@@ -46,6 +46,22 @@ class RangeMetrics(Protocol):
         It is cut into as many requests as the server's limits need, each of which ends within `timeout`. One that
         fails fails them all: half a history is none. Several threads may ask at once.
         """
+        ...
+
+
+class Past(Protocol):
+    """What a few devices showed lately, each time in one request: for a record that must not wait."""
+
+    def query_samples(self, promql: str, within: Grid, *, timeout: timedelta) -> RangeAnswer:
+        """The samples of a range selector (`x{…}[30m]`) as they were scraped, asked at the end of `within`.
+
+        `within` is a grid of milliseconds as long as the selector's range. Never raises: no answer is `Failed`. Ends
+        within `timeout`.
+        """
+        ...
+
+    def query_range(self, promql: str, grid: Grid, *, timeout: timedelta, at_once: bool) -> RangeAnswer:
+        """As `RangeMetrics`; `at_once`: in one request, and where that is too much for the server it is `Failed`."""
         ...
 
 
@@ -287,7 +303,7 @@ class Ledger(LedgerReader, Protocol):
         """Become the writer: earlier terms can write no more."""
         ...
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
         """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
 
         With no decisions: still the writer, and able to write.

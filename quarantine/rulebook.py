@@ -92,12 +92,13 @@ class PolicyFiles:
             raise PolicyFaults(sorted(faults, key=lambda fault: Path(fault.file) in self._paths))
         files = self._versions(choice, look, kept)
         revisions = {one.file: one.revision for one in files}
-        policies = tuple(replace(p, revision=revisions[p.place.rpartition(":")[0]]) for p in rules.policies)
+        policies = tuple(replace(p, revision=revisions[_file_of(p.place)]) for p in rules.policies)
+        documents = tuple(replace(d, revision=revisions[_file_of(d.place)]) for d in rules.documents)
         broken = tuple(
             BrokenFile(str(path), str(fault), _since(path, choice.chosen, kept))
             for path, fault in sorted(choice.broken.items())
         )
-        return InForce(replace(rules, policies=policies), files, broken)
+        return InForce(replace(rules, policies=policies, documents=documents), files, broken)
 
     def _versions(self, choice: Choice, look: Look, kept: Mapping[Path, RuleFile]) -> tuple[RuleFile, ...]:
         revisions: dict[Path, str | None] = {}
@@ -114,6 +115,10 @@ class PolicyFiles:
             at = before.accepted_at if before is not None and before.text == text else self._now()
             found.append(RuleFile(str(path), text, digest, revisions[path.parent], at, defaults))
         return tuple(found)
+
+
+def _file_of(place: str) -> str:
+    return place.rpartition(":")[0]
 
 
 def _since(path: Path, chosen: Chosen, kept: Mapping[Path, RuleFile]) -> datetime | None:

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quarantine import __version__
 from quarantine.controller import CycleReport
-from quarantine.core.errors import QuarantineError, UsageError
+from quarantine.core.errors import LedgerUnavailable, QuarantineError, SchemaMismatch, UsageError
 from quarantine.core.law import Law
 from quarantine.core.rulefiles import BrokenFile, InForce, PolicyRun, RuleFile
 from quarantine.metrics import OwnMetrics, served
@@ -53,8 +53,26 @@ def test_what_is_in_force_and_how_the_cycles_go() -> None:
         found = scraped(port)
         assert found["quarantine_policy_file_broken", (("file", HOT.file),)] == 0
         assert found["quarantine_cycle_last_completed_timestamp_seconds", ()] == AT.timestamp()
-        metrics.after(CycleReport("nothing was done", error=QuarantineError("the ledger is down")))
+        assert found["quarantine_ledger_writable", ()] == 1
+        metrics.after(CycleReport("nothing was done", error=QuarantineError("the cluster does not answer")))
         assert scraped(port) == found
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailable("it is down"), SchemaMismatch("it is newer")])
+def test_whether_the_ledger_can_be_written(error: QuarantineError) -> None:
+    metrics = OwnMetrics()
+    with served(metrics, "127.0.0.1", 0) as port:
+        assert scraped(port) == {("quarantine_build_info", (("version", __version__),)): 1}
+        metrics.without_ledger()
+        assert scraped(port)["quarantine_ledger_writable", ()] == 0
+        metrics.begun(law())
+        metrics.after(CycleReport("all is well", at=AT))
+        found = scraped(port)
+        assert found["quarantine_ledger_writable", ()] == 1
+        metrics.after(CycleReport("nothing was done", error=error))
+        assert scraped(port) == {**found, ("quarantine_ledger_writable", ()): 0}, (
+            "what is in force is told all the same"
+        )
 
 
 def test_a_policy_that_is_new_counts_as_observing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,6 +126,22 @@ def test_sound_files_are_in_force_with_their_versions(folder: Folder) -> None:
     assert found.broken == ()
     assert [Path(one.file).name for one in found.files] == ["fleet.yaml", "hot.yaml", "signals.yaml", "warm.yaml"]
     assert folder.read() is found, "nothing changed"
+
+
+def test_fleet_and_defaults_are_in_force_in_versions_of_their_own(folder: Folder) -> None:
+    (folder.path / "REVISION").write_text("v1\n")
+    folder.write(defaults=defaults())
+    shared, fleet = folder.read().rules.documents
+    assert (shared.name, shared.text, shared.revision) == ("defaults/defaults", defaults(), "v1")
+    assert shared.hash == hashlib.sha256(defaults().encode()).hexdigest()
+    assert fleet.name.startswith("fleet/")
+    assert Path(fleet.place.rpartition(":")[0]).name == "fleet.yaml"
+    # One that is broken stays, of the revision that it was accepted in.
+    (folder.path / "REVISION").write_text("v2\n")
+    folder.write(fleet=f"{FLEET}\tx\n", defaults=defaults(share="6%"))
+    after = {one.name: one for one in folder.read().rules.documents}
+    assert after[fleet.name] == fleet
+    assert (after[shared.name].text, after[shared.name].revision) == (defaults(share="6%"), "v2")
 
 
 def test_an_edit_is_taken_up_once_it_is_seen_twice(folder: Folder) -> None:

@@ -4,37 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from quarantine.backtest.result import Outage, Result
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import Decision, State
+from quarantine.core.record.milestones import Fate, fate
 from quarantine.core.state import evolve
-
-
-class Fate(StrEnum):
-    """What the trail says about a case's cause."""
-
-    CONFIRMED = "confirmed"  # the machine was swapped or left the fleet, or a person had reported it
-    REFUTED = "refuted"  # a person took our mark off: no fault
-    RETURNED = "returned"  # a person released it; whether something was found and repaired is not in the trail
-    OPEN = "open"  # nobody has said yet
-
-
-def fate(case: Case) -> Fate:
-    """What is known of a case. The provider's own verdict is not in the trail yet; people's and the machine's are."""
-    match case.phase:
-        case Phase.SWAPPED | Phase.PROBATION:
-            return Fate.CONFIRMED
-        case Phase.RETIRED:
-            # An autoscaler takes away suspects too, and knows nothing of them.
-            return Fate.CONFIRMED if case.by_person or case.cordoned_by_us is not None else Fate.OPEN
-        case Phase.DISMISSED:
-            return Fate.REFUTED
-        case Phase.RELEASED:
-            return Fate.RETURNED
-        case _:
-            return Fate.CONFIRMED if case.by_person else Fate.OPEN
 
 
 def cases_of(decisions: Iterable[Decision]) -> tuple[Case, ...]:

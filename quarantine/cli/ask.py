@@ -14,11 +14,11 @@ import typer
 
 from quarantine.cli import records
 from quarantine.cli.options import (
+    BriefFormat,
     Config,
     DatabaseUrl,
     Exit,
     Output,
-    OutputFormat,
     Reason,
     fail,
     friendly,
@@ -38,7 +38,7 @@ def open_case(
     reason: Reason,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Ask for a node to be taken out: a person's own finding."""
     ask(RequestKind.OPEN, reason, config, database_url, output, node=named(node))
@@ -50,7 +50,7 @@ def release(
     reason: Reason,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Ask for a node to be put back in service; the findings of its case are then left alone for a week."""
     ask(RequestKind.RELEASE, reason, config, database_url, output, node=named(node))
@@ -62,7 +62,7 @@ def repaired(
     reason: Reason,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Say that a machine that is out was repaired or replaced: it goes on probation, and is released by it."""
     ask(RequestKind.REPAIRED, reason, config, database_url, output, node=named(node))
@@ -73,7 +73,7 @@ def adopt(
     reason: Reason,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Take over marks that are younger than the ledger, which was restored from a backup; until then it observes."""
     ask(RequestKind.ADOPT, reason, config, database_url, output)

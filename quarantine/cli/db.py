@@ -1,12 +1,24 @@
-"""`quarantine db …`: the ledger's schema."""
+"""`quarantine db …`: the ledger's schema, and its tables."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
-from quarantine.cli.options import Config, DatabaseUrl, friendly, settings
+from quarantine.cli import records, render
+from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
+
+if TYPE_CHECKING:
+    from quarantine.ledger.rebuild import Rebuilt
 
 db = typer.Typer(help="The ledger's database.", no_args_is_help=True)
+
+PROGRESS = 5.0  # seconds between two lines that say how far it is
+_LONGEST = 160  # characters of a value that are shown
 
 
 @db.command()
@@ -20,3 +32,139 @@ def upgrade(config: Config = None, database_url: DatabaseUrl = None) -> None:
         typer.echo(f"The ledger is at revision {after} already.")
     else:
         typer.echo(f"The ledger went from {'empty' if before is None else f'revision {before}'} to revision {after}.")
+
+
+@db.command()
+@friendly
+def rebuild(
+    write: Annotated[
+        bool, typer.Option("--write", help="Make them so. A controller that runs is stopped and begins anew.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Of all clusters in this ledger.")] = False,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", help="Whose tables; else the settings' cluster.", show_default=False)
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many rows that differ are told of each cluster.")] = 20,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    output: OutputFormat = Output.TABLE,
+) -> None:
+    """Fold all decisions anew, and tell where the tables do not say what they add up to."""
+    from quarantine import app
+    from quarantine.ledger import rebuild as rebuilding
+    from quarantine.ledger.absent import missing_file
+    from quarantine.ledger.engine import make_engine
+    from quarantine.ledger.verify import known_clusters
+
+    given = settings(config, database_url, cluster=cluster)
+    url = given.database_url.get_secret_value()
+    if (missing := missing_file(url)) is not None:
+        raise fail(f"there is no ledger at {missing} yet: a first cycle (quarantine run) makes it", Exit.NO)
+    engine = make_engine(url)
+    try:
+        known = known_clusters(engine)
+        if not every and given.cluster not in known:
+            there = f"it has those of {', '.join(map(repr, known))}: name one by --cluster" if known else "nor any yet"
+            raise fail(f"the ledger has no trail of cluster {given.cluster!r}; {there}", Exit.NO)
+        made = [
+            rebuilding.rebuild(
+                engine, name, now=app.CLOCK.now(), write=write, shown=show, progress=_Progress(render.safe(name))
+            )
+            for name in (known if every else [given.cluster])
+        ]
+    finally:
+        engine.dispose()
+    _tell(made, output, write=write)
+    if any(one.unfit_count or (one.counted and not one.written) for one in made):
+        raise typer.Exit(Exit.NO)
+
+
+class _Progress:
+    """Says on stderr how far it is, now and then."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._said = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._said >= PROGRESS and done < total:
+            self._said = now
+            typer.echo(f"quarantine: {self._cluster}: {done:,} of {total:,} decisions are folded", err=True)
+
+
+def _tell(made: Sequence[Rebuilt], output: Output, *, write: bool) -> None:
+    from quarantine.cli import markdown
+
+    if output is Output.JSON:
+        records.as_json([_as_record(one) for one in made])
+        return
+    heads = ("table", "row", "stored", "should be")
+    for one in made:
+        rows = [(d.table, d.key, _shown(d.stored), _shown(d.should_be)) for d in one.differences]
+        unfit = [f"decision {seq} cannot be folded: {why}" for seq, why in one.unfit]
+        if output is Output.MARKDOWN:
+            said = [*markdown.bullets([*unfit, *_sums(one, write=write)]), ""]
+            for line in [*markdown.heading(f"Cluster {one.cluster}"), *markdown.table(heads, rows), *said]:
+                typer.echo(line)
+            continue
+        if rows:
+            shown = render.table(*heads)
+            for row in rows:
+                render.row(shown, *row)
+            render.console().print(shown)
+        for line in [*unfit, *_sums(one, write=write)]:
+            typer.echo(render.safe(line))
+
+
+def _sums(one: Rebuilt, *, write: bool) -> list[str]:
+    """What it comes to, in sentences."""
+    of = f"{one.decisions:,} decision{'' if one.decisions == 1 else 's'} of {one.cluster}"
+    if one.sound:
+        return [f"The tables say what the {of} add up to."]
+    total, told = sum(one.counted.values()), len(one.differences)
+    said = []
+    if total:
+        each = ", ".join(f"{count:,} of {table}" for table, count in sorted(one.counted.items()))
+        more = f" ({total - told:,} more than are told)" if total > told else ""
+        many = total != 1
+        done = ("were made" if many else "was made") if one.written else ("are not" if many else "is not")
+        said.append(f"{total:,} row{'s' if many else ''} {done} what the {of} add up to: {each}{more}.")
+    if one.unfit_count:
+        said.append(
+            f"{one.unfit_count:,} of the {of} cannot be folded{', so nothing was written' if write else ''}: run "
+            "`quarantine audit verify`, and where the trail is sound, the version that took them."
+        )
+    elif not one.written:
+        said.append(
+            "Run `quarantine db rebuild --write` to make them so. Rows that an earlier version wrote may lack what this "
+            "one tells."
+        )
+    return said
+
+
+def _shown(row: Mapping[str, object] | None) -> str:
+    """The columns of one side; a row that is not there is told as that."""
+    if row is None:
+        return "no such row"
+    return "; ".join(f"{name}: {_cut(value)}" for name, value in row.items())
+
+
+def _cut(value: object) -> str:
+    text = json.dumps(records.plain(value), ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _as_record(one: Rebuilt) -> records.Json:
+    return {
+        "cluster": one.cluster,
+        "decisions": one.decisions,
+        "sound": one.sound,
+        "written": one.written,
+        "counted": dict(one.counted),
+        "differences": [
+            {"table": d.table, "row": d.key, "stored": d.stored, "should_be": d.should_be} for d in one.differences
+        ],
+        "unfit": [{"seq": seq, "why": why} for seq, why in one.unfit],
+        "unfit_count": one.unfit_count,
+    }

@@ -10,9 +10,12 @@ from typing import Annotated, TextIO
 import typer
 
 from quarantine import __version__
-from quarantine.cli import ask, demo, read, run, words
+from quarantine.cli import ask, demo, history, read, run, words
+from quarantine.cli.audit import audit
 from quarantine.cli.db import db
+from quarantine.cli.grants import grants
 from quarantine.cli.policy import policy
+from quarantine.cli.report import report
 
 app = typer.Typer(
     name="quarantine",
@@ -26,6 +29,8 @@ app.command("run")(run.run)
 app.command("plan")(run.plan)
 app.command("status")(read.status)
 app.command("explain")(read.explain)
+app.command("history")(history.history)
+app.command("report")(report)
 app.command("open")(ask.open_case)
 app.command("release")(ask.release)
 app.command("repaired")(ask.repaired)
@@ -36,7 +41,9 @@ app.command("maintain")(words.maintain)
 app.command("adopt")(ask.adopt)
 app.command("demo")(demo.demo)
 app.add_typer(policy, name="policy")
+db.command("grants")(grants)
 app.add_typer(db, name="db")
+app.add_typer(audit, name="audit")
 
 
 def _version(wanted: bool) -> None:

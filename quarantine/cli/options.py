@@ -37,10 +37,11 @@ class Exit(IntEnum):
 
 
 class Output(StrEnum):
-    """For people or for programs."""
+    """For people, for programs, or to be pasted where Markdown is rendered."""
 
     TABLE = "table"
     JSON = "json"
+    MARKDOWN = "markdown"
 
 
 Config = Annotated[
@@ -53,7 +54,22 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option("--database-url", help="The ledger: postgresql://… or sqlite:///… (overrides the settings)."),
 ]
-OutputFormat = Annotated[Output, typer.Option("--output", "-o", help="table, or json on stdout alone.")]
+OutputFormat = Annotated[Output, typer.Option("--output", "-o", help="table, markdown, or json on stdout alone.")]
+
+
+def _no_markdown(value: Output) -> Output:
+    if value is Output.MARKDOWN:
+        raise typer.BadParameter("this has no Markdown: table or json")
+    return value
+
+
+# Of a command that says so little that it needs no Markdown.
+BriefFormat = Annotated[
+    Output,
+    typer.Option(
+        "--output", "-o", metavar="[table|json]", callback=_no_markdown, help="table, or json on stdout alone."
+    ),
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept in the trail.", show_default=False)]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from quarantine.cli.options import Exit, Output, OutputFormat, fail, friendly
+from quarantine.cli.options import BriefFormat, Exit, Output, fail, friendly
 from quarantine.cli.records import as_json
 
 
@@ -20,7 +20,7 @@ def test(
     only: Annotated[
         str | None, typer.Option("-k", metavar="TEXT", help="Only tests that have this in their name or policy.")
     ] = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Run the tests beside the policies, on a real Prometheus and in simulated time; exit 1 if one fails."""
     from quarantine.adapters.policyfiles.faults import PolicyFaults, format_faults

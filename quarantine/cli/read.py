@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quarantine.cli import render, standing
+from quarantine.cli import picture, standing
 from quarantine.cli.options import (
     Config,
     DatabaseUrl,
@@ -18,7 +23,10 @@ from quarantine.cli.options import (
     set_up_logging,
     settings,
 )
-from quarantine.core.errors import QuarantineError
+from quarantine.cli.story import Account, show
+from quarantine.cli.when import moment
+from quarantine.core.decision import Word
+from quarantine.core.errors import QuarantineError, UsageError
 from quarantine.inspection import what_is_seen
 
 if TYPE_CHECKING:
@@ -43,27 +51,84 @@ def status(config: Config = None, database_url: DatabaseUrl = None, output: Outp
 @friendly
 def explain(
     node: NodeName,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="As it was known then: 2026-11-01T12:00:00Z, -3d.", show_default=False
+        ),
+    ] = None,
+    case: Annotated[
+        str, typer.Option("--case", metavar="ID", help="Only this case; left out, all of them.", show_default=False)
+    ] = "",
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            "--chart",
+            metavar="FILE.png|svg",
+            help="Draw the case, or the newest one: signal, threshold, window, and what was done.",
+            show_default=False,
+        ),
+    ] = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Why a node was taken out, or why not: its trail with the evidence of every decision."""
+    """Why a node was taken out, or why not: its trail with the evidence of every decision, now or as of then."""
     from quarantine import app
 
+    form = picture.form_of(chart) if chart is not None else None
     given = settings(config, database_url)
     set_up_logging("error", given.log.format)
+    asof = _past(at, app.CLOCK.now()) if at is not None else None
     with app.reader(given) as ledger:
         view = ledger.load()
         rows = list(ledger.decisions(node=node))
-    seen, blind = _seen(given, node, known=bool(rows))
-    if seen is None:
-        raise fail(
-            f"nothing is known of {node}: no decision in the ledger, and no node of the cluster is called so", Exit.NO
-        )
-    told = seen if blind is None else [f"that cannot be asked: {blind}"]
-    render.story(node, view.state, rows, told, output)
+        account = Account(node, view.state, rows, only=case)
+        if asof is not None:
+            account = _then(account, asof, ledger.words(asof))
+    blind = None
+    if asof is None and not case:
+        account, blind = _with_sight(given, account)
+    if case and account.told.chapter(case) is None:
+        raise fail(f"{node} has no case {case} {_known(account)}", Exit.NO)
+    show(account, output)
     if blind is not None and not rows:
         raise fail(blind, Exit.DEPENDENCY)  # nothing was said of the node at all
+    if chart is not None and form is not None:
+        picture.draw(account, chart, form)
+
+
+def _past(text: str, now: datetime) -> datetime:
+    asof = moment(text, "--at", now)
+    if asof > now:
+        raise UsageError(f"--at {text}: that has not come yet; it is {now:%Y-%m-%dT%H:%M:%SZ} now")
+    return asof
+
+
+def _then(account: Account, asof: datetime, words: Mapping[str, Word]) -> Account:
+    """As it was: the rows until then, and what they alone add up to."""
+    rows = list(takewhile(lambda row: row.decision.at <= asof, account.rows))
+    if not rows:
+        first = f"; the first decision about it is #{account.rows[0].seq}" if account.rows else ""
+        told = f"nothing was known of {account.node} at {asof:%Y-%m-%d %H:%M:%S} UTC"
+        raise fail(f"{told}{first}", Exit.NO)
+    account = replace(account, rows=rows, asof=asof)
+    return replace(account, state=replace(account.told.state, words=words))
+
+
+def _known(account: Account) -> str:
+    known = [c.case.id for c in account.told.chapters if c.case is not None]
+    then = "" if account.asof is None else " by then"
+    return f"(its cases{then}: {', '.join(known) or 'none'})"
+
+
+def _with_sight(given: Settings, account: Account) -> tuple[Account, QuarantineError | None]:
+    """With what the policies see now, and why that could not be asked. The trail is told all the same."""
+    seen, blind = _seen(given, account.node, known=bool(account.rows))
+    if seen is None:
+        told = f"nothing is known of {account.node}: no decision in the ledger, and no node of the cluster is called so"
+        raise fail(told, Exit.NO)
+    return replace(account, now=seen if blind is None else [f"that cannot be asked: {blind}"]), blind
 
 
 def _seen(given: Settings, name: str, *, known: bool) -> tuple[list[str] | None, QuarantineError | None]:

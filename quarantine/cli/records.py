@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 import typer
 
 from quarantine.core.case import Case, Evidence, Leaving, Run, Rung
-from quarantine.core.decision import Decision, Dismissal, Hold, PendingEffect, Request, Word
+from quarantine.core.decision import BudgetState, Decision, Dismissal, Hold, PendingEffect, Request, Word
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.model import Machine
+from quarantine.core.record.milestones import Milestones
+from quarantine.core.record.trace import Trace
 from quarantine.core.rulefiles import FILE, RuleFile
 
 Json = dict[str, object]
@@ -46,10 +49,49 @@ def evidence(found: Evidence | None) -> Json | None:
         "unit": found.unit,
         "threshold": found.threshold,
         "at": found.at,
+        "signal": found.signal,
         "source": found.source,
         "labels": dict(found.labels),
         "covered": found.covered,
         "offenders": found.offenders,
+        "others": dict(found.others),
+        "note": found.note,
+        "series": None if found.trace is None else series(found.trace),
+    }
+
+
+def series(kept: Trace) -> Json:
+    """The points around a finding. `raw`: samples as they were scraped; else computed at even steps."""
+    return {
+        "query": kept.query,
+        "raw": kept.raw,
+        "bound": kept.bound,
+        "bad_above": kept.above,
+        "window_since": kept.since,
+        "points": kept.points,
+        "note": kept.note,
+    }
+
+
+def budget(state: BudgetState) -> Json:
+    """A pool's budget as it stood when a decision was taken, in machines."""
+    return asdict(state)
+
+
+def times(known: Milestones) -> Json:
+    """When what happened to a case's machine; null: it has not, or not yet."""
+    return {
+        "found_at": known.found_at,
+        "out_at": known.out_at,
+        "marked_at": known.marked_at,
+        "drained_at": known.drained_at,
+        "ticket_at": known.ticket_at,
+        "asked_at": known.asked_at,
+        "acknowledged_at": known.acknowledged_at,
+        "swapped_at": known.swapped_at,
+        "back_at": known.back_at,
+        "ended_at": known.ended_at,
+        "fate": known.fate.value,
     }
 
 
@@ -59,11 +101,15 @@ def decision(made: Decision) -> Json:
         "node": made.node,
         "device": str(made.device) if made.device else None,
         "policy": made.policy,
+        "policy_hash": made.policy_hash,
+        "policy_revision": made.policy_revision,
         "verdict": made.verdict.value if made.verdict else None,
         "action": made.action.value,
         "held_by": made.held_by.value if made.held_by else None,
         "reason": made.reason,
         "evidence": evidence(made.evidence),
+        "budget": None if made.budget is None else budget(made.budget),
+        "machine": None if made.machine is None else machine(made.machine),
         "case": made.case,
         "severity": made.severity.value if made.severity else None,
         "phase": made.phase.value if made.phase else None,
@@ -97,6 +143,7 @@ def case(c: Case) -> Json:
         "held_by": c.held_by.value if c.held_by else None,
         "reason": c.reason,
         "pool": c.pool,
+        "provider": c.provider,
         "machine": machine(c.machine),
         "sent_away": None if c.sent_away is None else machine(c.sent_away),
         "cordoned_by_us": c.cordoned_by_us,
@@ -140,6 +187,7 @@ def run(r: Run) -> Json:
         "asked_at": r.asked_at,
         "until": r.until,
         "outcome": r.outcome.value,
+        "started_at": r.started_at,
         "ended_at": r.ended_at,
         "output": r.output,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 import typer
@@ -10,14 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from quarantine.cli import records
+from quarantine.cli import markdown, records
 from quarantine.cli.options import Output
-from quarantine.core import explain, pauses
+from quarantine.core import pauses
 from quarantine.core.case import Evidence
 from quarantine.core.decision import Dismissal, State, Word, WordKind
 from quarantine.core.snapshot import Plan
 from quarantine.core.units import format_number
-from quarantine.ports import TrailRow
 
 
 def console() -> Console:
@@ -33,53 +32,18 @@ def plan(made: Plan, output: Output) -> None:
             {"now": made.now, "decisions": [records.decision(d) for d in made.decisions], "summary": made.summary}
         )
         return
-    if made.decisions:
-        shown = table("node", "device", "action", "held by", "value", "reason")
-        for d in made.decisions:
-            row(shown, d.node, d.device, d.action, d.held_by, _value(d.evidence), d.reason)
-        console().print(shown)
-    typer.echo(f"{made.summary[0].upper()}{made.summary[1:]}.")
-
-
-def story(node: str, state: State, rows: Sequence[TrailRow], now: Sequence[str], output: Output) -> None:
-    """`quarantine explain`. `now`: what the policies see at this moment, where nothing is held against the node."""
-    if output is Output.JSON:
-        found = [c for c in state.cases.values() if c.node == node]
-        told = [
-            {
-                "seq": r.seq,
-                "at": r.decision.at,
-                "kind": r.decision.kind.value,
-                "actor": r.decision.actor,
-                **records.decision(r.decision),
-            }
-            for r in rows
-        ]
-        records.as_json(
-            {
-                "node": node,
-                "standing": explain.standing(node, state),
-                "cases": [records.case(c) for c in found],
-                "words": [records.word(w) for w in words(state)],
-                "left_alone": [records.dismissal(d) for d in state.dismissals if d.node == node],
-                "trail": told,
-                "now": list(now),
-            }
-        )
+    heads = ("node", "device", "action", "held by", "value", "reason")
+    rows = [(d.node, d.device, d.action, d.held_by, _value(d.evidence), d.reason) for d in made.decisions]
+    summary = f"{made.summary[0].upper()}{made.summary[1:]}."
+    if output is Output.MARKDOWN:
+        typer.echo("\n".join([*markdown.table(heads, rows), markdown.written(summary)]))
         return
-    typer.echo(f"{explain.standing(node, state)}.")
-    current = state.open_case_of(node)
-    if current is not None:
-        lines("Findings:", explain.findings(current))
-    about = (w for w in words(state) if w.kind is WordKind.PAUSE or w.scope == node or "=" in w.scope)
-    lines("What people said:", [word(w) for w in about] + [left_alone(d) for d in state.dismissals if d.node == node])
     if rows:
-        typer.echo("\nThe trail:")
-        for sentence in explain.story((r.seq, r.decision) for r in rows):
-            typer.echo(f"  {when(sentence.at)}  #{sentence.seq}  {safe(sentence.text)}")
-            for line in sentence.evidence:
-                typer.echo(f"  {' ' * 19}    {safe(line)}")
-    lines("What the policies see now:", now)
+        shown = table(*heads)
+        for cells in rows:
+            row(shown, *cells)
+        console().print(shown)
+    typer.echo(summary)
 
 
 def words(state: State) -> list[Word]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,12 +24,14 @@ from quarantine.cli.options import (
     settings,
 )
 from quarantine.controller import blind_spots
+from quarantine.core.errors import LedgerUnavailable
 from quarantine.core.model import Mode
 from quarantine.scheduler import CycleTimer
+from quarantine.trouble import Trouble
 
 if TYPE_CHECKING:
-    from quarantine.controller import CycleReport
-    from quarantine.core.law import Law
+    from quarantine.app import Parts
+    from quarantine.controller import Controller, CycleReport
     from quarantine.metrics import OwnMetrics
     from quarantine.settings import Settings
 
@@ -55,39 +58,81 @@ def run(
 
     given = settings(config, database_url, mode=mode)
     set_up_logging(given.log.level, given.log.format)
-    with app.parts(given, watch=not once, acts=True) as parts:
-        controller = app.controller(parts)
-        log = structlog.get_logger()
-        count = len(parts.law.rules.policies)
-        log.info("running", version=app.AGENT, mode=str(given.mode), cluster=given.cluster, policies=count)
-        if once:
-            report = controller.cycle()
-            if not report.complete:
-                raise fail(report.trouble, Exit.DEPENDENCY)
+    log = structlog.get_logger()
+    if once:
+        with app.parts(given, watch=False, acts=True) as parts:
+            report = _controller(parts).cycle()
+        if not report.complete:
+            raise fail(report.trouble, Exit.DEPENDENCY)
+        return
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        metrics = _served(given, stack)
+        found = _connected(given, metrics, stack, stop)
+        if found is None:
+            log.info("stopped before it could begin, as asked")
             return
-        with ExitStack() as stack:
-            metrics = _served(given, parts.law, stack)
+        controller = _controller(found)
+        metrics.begun(found.law)
 
-            def cycle() -> CycleReport:
-                report = controller.cycle()
-                metrics.after(report)
-                return report
+        def cycle() -> CycleReport:
+            report = controller.cycle()
+            metrics.after(report)
+            return report
 
-            timer = CycleTimer(cycle, given.cycle.interval, parts.ledger.waiting)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: timer.stop())
-            if not timer.run():
-                log.error("stopped although a cycle has not ended; what it began is looked up at the next start")
-                os._exit(Exit.DEPENDENCY)  # a thread that hangs in a driver would keep the process for good
-        log.info("stopped after the running cycle, as asked")
+        timer = CycleTimer(cycle, given.cycle.interval, found.ledger.waiting)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: timer.stop())
+        if stop.is_set():
+            timer.stop()
+        if not timer.run():
+            log.error("stopped although a cycle has not ended; what it began is looked up at the next start")
+            os._exit(Exit.DEPENDENCY)  # a thread that hangs in a driver would keep the process for good
+    log.info("stopped after the running cycle, as asked")
 
 
-def _served(given: Settings, law: Law, stack: ExitStack) -> OwnMetrics:
+def _controller(parts: Parts) -> Controller:
+    from quarantine import app
+
+    made, given = app.controller(parts), parts.settings
+    count = len(parts.law.rules.policies)
+    log = structlog.get_logger()
+    log.info("running", version=app.AGENT, mode=str(given.mode), cluster=given.cluster, policies=count)
+    return made
+
+
+def _connected(given: Settings, metrics: OwnMetrics, stack: ExitStack, stop: threading.Event) -> Parts | None:
+    """All parts. A database server that is not there yet is waited for; None where that was stopped.
+
+    A file is not: it is there at once or there is a mistake.
+    """
+    from quarantine import app
+    from quarantine.ledger.url import is_sqlite, parse_url
+
+    trouble = Trouble()
+    while not stop.is_set():
+        try:
+            parts = stack.enter_context(app.parts(given, watch=True, acts=True))
+        except LedgerUnavailable as error:
+            if is_sqlite(parse_url(given.database_url.get_secret_value())):
+                raise
+            metrics.without_ledger()
+            trouble.failed(f"nothing is begun yet: {error}")
+            stop.wait(given.cycle.interval.total_seconds())
+        else:
+            trouble.ended()
+            return parts
+    return None
+
+
+def _served(given: Settings, stack: ExitStack) -> OwnMetrics:
     """The controller's own metrics, served until the stack is closed where the settings say so."""
     from quarantine.metrics import OwnMetrics, served
     from quarantine.settings import listen_address
 
-    metrics = OwnMetrics(law)
+    metrics = OwnMetrics()
     if given.metrics.listen:
         stack.enter_context(served(metrics, *listen_address(given.metrics.listen)))
         structlog.get_logger().info("serving metrics", listen=given.metrics.listen)
@@ -103,14 +148,14 @@ def plan(
 ) -> None:
     """What the controller would decide now, and why. Changes nothing."""
     from quarantine import app
+    from quarantine.core.law import without_records
 
     given = settings(config, database_url, mode=mode)
     set_up_logging("error", given.log.format)
     with app.parts(given, watch=False, acts=False) as parts:
         view = parts.ledger.load()
         snapshot = parts.observer.snapshot(view, cluster=given.cluster, mode=given.mode, actor=app.ACTOR)
-        made = parts.law.plan(snapshot)
-        render.plan(made, output)
+        render.plan(without_records(parts.law.plan(snapshot)), output)
         blind = blind_spots(snapshot)
         if blind:
             raise fail("; ".join(blind), Exit.DEPENDENCY)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
-from quarantine.cli import records
+from quarantine.cli import markdown, records
 from quarantine.cli.options import Output
 from quarantine.cli.render import console, left_alone, lines, row, safe, table, when, word, words
 from quarantine.core import explain
@@ -18,6 +18,8 @@ from quarantine.core.waivers import WAIVED_KEY
 from quarantine.ports import LedgerView
 
 NARROW = 100  # columns; a table of cases does not fit below
+NONE = "No case is open."
+_HEADS = ("node", "case", "phase", "since", "told at", "held by", "findings", "ticket")
 
 
 def status(view: LedgerView, files: Sequence[RuleFile], output: Output) -> None:
@@ -25,22 +27,37 @@ def status(view: LedgerView, files: Sequence[RuleFile], output: Output) -> None:
     if output is Output.JSON:
         records.as_json(_as_data(view, files))
         return
-    state, cases = view.state, _open(view.state)
+    cases = _open(view.state)
+    if output is Output.MARKDOWN:
+        typer.echo("\n".join(_as_markdown(view, cases)).rstrip())
+        return
     if not cases:
-        typer.echo("No case is open.")
+        typer.echo(NONE)
     elif console().width < NARROW:
         _blocks(cases)
     else:
         _table(cases)
-    lines("Under way:", (f"{c.node}: {said}" for c in cases for said in explain.treatment(c)))
-    lines("What people said:", _words(state))
-    lines("Broken policy files:", (h.reason for h in _holds(state) if h.key.startswith(FILE)))
-    lines("Held:", (h.reason for h in _holds(state) if not h.key.startswith(("case/", FILE, WAIVED_KEY))))
-    lines(
-        "Waiting to be done:", (f"{p.effect} of case {p.case}: {p.last_error or 'not tried yet'}" for p in view.pending)
-    )
-    asked = (f"{r.kind} {r.node or r.scope} by {r.actor}: {r.reason}" for r in view.requests)
-    lines("Asked and not decided yet:", asked)
+    for title, said in _sections(view, cases):
+        lines(title, said)
+
+
+def _sections(view: LedgerView, cases: Sequence[Case]) -> Iterator[tuple[str, list[str]]]:
+    """What is told beneath the cases; some of them are empty."""
+    state, held = view.state, _holds(view.state)
+    yield "Under way:", [f"{c.node}: {said}" for c in cases for said in explain.treatment(c)]
+    yield "What people said:", list(_words(state))
+    yield "Broken policy files:", [h.reason for h in held if h.key.startswith(FILE)]
+    yield "Held:", [h.reason for h in held if not h.key.startswith(("case/", FILE, WAIVED_KEY))]
+    waits = [f"{p.effect} of case {p.case}: {p.last_error or 'not tried yet'}" for p in view.pending]
+    yield "Waiting to be done:", waits
+    asked = [f"{r.kind} {r.node or r.scope} by {r.actor}: {r.reason}" for r in view.requests]
+    yield "Asked and not decided yet:", asked
+
+
+def _as_markdown(view: LedgerView, cases: Sequence[Case]) -> Iterator[str]:
+    yield from markdown.table(_HEADS, map(_cells, cases)) or (NONE, "")
+    for title, said in _sections(view, cases):
+        yield from markdown.listed(title, said)
 
 
 def _as_data(view: LedgerView, files: Sequence[RuleFile]) -> dict[str, object]:
@@ -57,10 +74,14 @@ def _as_data(view: LedgerView, files: Sequence[RuleFile]) -> dict[str, object]:
 
 
 def _table(cases: Sequence[Case]) -> None:
-    shown = table("node", "case", "phase", "since", "told at", "held by", "findings", "ticket")
+    shown = table(*_HEADS)
     for c in cases:
-        row(shown, c.node, c.id, c.phase, when(c.phase_since), _deadline(c), c.held_by, _findings(c), _ticket(c))
+        row(shown, *_cells(c))
     console().print(shown)
+
+
+def _cells(c: Case) -> tuple[object, ...]:
+    return c.node, c.id, c.phase, when(c.phase_since), _deadline(c), c.held_by, _findings(c), _ticket(c)
 
 
 def _blocks(cases: Sequence[Case]) -> None:

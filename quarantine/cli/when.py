@@ -29,6 +29,12 @@ def moment(text: str, option: str, now: datetime) -> datetime:
         raise UsageError(f"{option} {text!r} lies beyond the times that there are") from None
 
 
+def past(text: str, option: str, now: datetime) -> datetime:
+    """As `moment`, where only the past can be meant: `30d` is as long ago as `-30d`. Raises UsageError."""
+    span = text[:1].isdigit() and text[-1:] in {"s", "m", "h", "d"}
+    return moment(f"-{text}" if span else text, option, now)
+
+
 def ending(for_: str | None, until: str | None, now: datetime) -> datetime | None:
     """When what is said with `--for 4h` or `--until TIME` ends; None where neither is. Raises UsageError."""
     if for_ is not None and until is not None:

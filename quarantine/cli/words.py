@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quarantine.cli.ask import Node, ask, named
-from quarantine.cli.options import Config, DatabaseUrl, Output, OutputFormat, Reason, friendly
+from quarantine.cli.options import BriefFormat, Config, DatabaseUrl, Output, Reason, friendly
 from quarantine.cli.when import ending
 from quarantine.core.decision import RequestKind
 from quarantine.core.errors import UsageError
@@ -42,7 +42,7 @@ def waive(
     until: Until = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Keep a node in service for a while, or put it back: only a new and fatal finding takes it out meanwhile."""
     _some_end(for_, until, "a waiver")
@@ -57,7 +57,7 @@ def pause(
     until: Until = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Do nothing new: take no machine out, drain, repair and report none. Releases go on. Until resumed, or its end."""
     end = partial(ending, for_, until)
@@ -70,7 +70,7 @@ def resume(
     scope: Scope = "",
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """End a pause, or planned work by its selector. What was held is judged afresh, a few machines at a time."""
     ask(RequestKind.RESUME, reason, config, database_url, output, scope=_scope(scope))
@@ -84,7 +84,7 @@ def maintain(
     until: Until = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    output: OutputFormat = Output.TABLE,
+    output: BriefFormat = Output.TABLE,
 ) -> None:
     """Say that work is planned on nodes: nothing is judged there until its end."""
     from quarantine.core.maintenance import selector as parse_selector

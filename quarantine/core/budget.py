@@ -24,6 +24,16 @@ def pool_of(node: Node, rules: Rules) -> Pool | None:
     return next((pool for pool in rules.fleet.pools if selects(pool.node_selector, node)), None)
 
 
+def members_of(nodes: Mapping[str, Node], rules: Rules) -> dict[str, list[Node]]:
+    """The nodes of each pool, by its name; of a pool without any, an empty list."""
+    members: dict[str, list[Node]] = {pool.name: [] for pool in rules.fleet.pools}
+    for node in nodes.values():
+        pool = pool_of(node, rules)
+        if pool is not None:
+            members[pool.name].append(node)
+    return members
+
+
 def limit(wanted: float | int, size: int) -> int:
     """Machines that a budget allows. A share is rounded down, but strands no small pool: at least one; 0% is none."""
     if isinstance(wanted, int) or wanted == 0:
@@ -62,11 +72,7 @@ class Account:
 
 def accounts(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime) -> dict[str, Account]:
     """Every pool's budget as it stands. Marks on the cluster count as ours even where the ledger does not know them."""
-    members: dict[str, list[Node]] = {pool.name: [] for pool in rules.fleet.pools}
-    for node in nodes.values():
-        pool = pool_of(node, rules)
-        if pool is not None:
-            members[pool.name].append(node)
+    members = members_of(nodes, rules)
     # By the pool that the case was opened in: a machine that lost its pool's label is out of service all the same.
     marked = {case.node: case for case in state.cases.values() if case.marked}
     return {pool.name: _account(pool, members[pool.name], marked, state, rules, now) for pool in rules.fleet.pools}

@@ -68,6 +68,8 @@ def _begun(state: State) -> Iterator[datetime]:
         yield hold.since
     for at, _ in state.quarantined_at:
         yield at
+    for census in state.pools.values():
+        yield census.at
 
 
 def _left(state: State) -> Iterator[datetime]:

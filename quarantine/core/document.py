@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -39,3 +39,27 @@ class Metadata(Model):
     """What a document is called."""
 
     name: Name = Field(description="Unique among the documents of its kind; lower case, digits, `-` and `.`.")
+
+
+class Written(Protocol):
+    """A version of a document, as it is kept for good."""
+
+    @property
+    def name(self) -> str:
+        """What the trail calls it."""
+        ...
+
+    @property
+    def hash(self) -> str:
+        """Of the text: it makes the version."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Letter for letter."""
+        ...
+
+    @property
+    def revision(self) -> str | None:
+        """The git revision of the directory that it came from; None if not known."""
+        ...

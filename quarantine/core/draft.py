@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -118,17 +119,30 @@ class Draft:
 
     def emit(self, decision: Decision) -> None:
         """Decide, and fold."""
+        decision = self._complete(decision)
         self.state = evolve(self.state, decision)
         self.decisions.append(decision)
         case = self.state.cases.get(decision.case) if decision.case else None
         if case is not None and case.open:
             self._open[case.node] = case
-        elif case is not None:
-            self._open.pop(case.node, None)
+        elif case is not None and case.id == getattr(self._open.get(case.node), "id", None):
+            del self._open[case.node]
         if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool:
             node = self.nodes.get(decision.node) if decision.node else None
             if node is not None:
                 self.accounts[decision.pool].spend(node)
+
+    def _complete(self, decision: Decision) -> Decision:
+        """With what the record must have, and every decision of its kind has alike."""
+        node = self.nodes.get(decision.node) if decision.node else None
+        found: dict[str, object] = {}
+        if node is not None and decision.machine is None:
+            found["machine"] = node.machine
+        if node is not None and decision.case is None and not decision.pool:
+            found["pool"] = self.pool_name(node)
+        if decision.action is Action.QUARANTINE and decision.budget is None and decision.pool in self.accounts:
+            found["budget"] = self.accounts[decision.pool].budget
+        return provided(replace(decision, **found) if found else decision, self.rules)  # type: ignore[arg-type]
 
     def hold(self, decision: Decision) -> None:
         """Record a hold, unless it stands already for the same kind of reason."""
@@ -136,10 +150,24 @@ class Draft:
         if standing is None or standing.held_by is not decision.held_by:
             self.emit(decision)
 
-    def lift(self, key: str, reason: str) -> None:
-        """A hold that stands no more, without an action that would say so by itself."""
-        if key in self.state.holds:
-            self.emit(self.decision(Kind.DECIDED, Action.JUDGE, reason, hold_key=key))
+    def lift(self, key: str, reason: str, *, node: str = "") -> None:
+        """A hold that stands no more, without an action that would say so by itself.
+
+        `node`: what it was about, where no case is named by its key.
+        """
+        hold = self.state.holds.get(key)
+        if hold is None:
+            return
+        policy = self.rules.policy(hold.policy)
+        fields: dict[str, object] = {"hold_key": key, "policy": hold.policy or None}
+        fields |= policy_fields(policy) if policy is not None else {}
+        case = next((self.state.cases[part] for part in key.split("/") if part in self.state.cases), None)
+        if case is None:
+            fields |= {"node": node or None}
+        else:  # one that has ended is only named: nothing is decided about it any more
+            fields |= {"node": case.node, "machine": case.machine, "pool": case.pool}
+            fields |= {"case": case.id} if case.open else {}
+        self.emit(self.decision(Kind.DECIDED, Action.JUDGE, reason, **fields))
 
     def fade(self, key: str, reason: str, after: timedelta = QUIET) -> None:
         """Lift what is found no more, once its hold has stood for a while: it may be found again in the next cycle."""
@@ -173,6 +201,14 @@ class Draft:
             if found not in self.state.cases and found not in self.state.ended:
                 return found
         raise AssertionError("unreachable")
+
+
+def provided(decision: Decision, rules: Rules) -> Decision:
+    """The same with who replaces the machines of its pool, where it names one that has a provider."""
+    if decision.provider or not decision.pool:
+        return decision
+    found = rules.provider_of(decision.pool)
+    return replace(decision, provider=found) if found else decision
 
 
 def policy_fields(policy: LoadedPolicy) -> dict[str, object]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from quarantine.core.case import Case, Evidence, Phase, Purpose, Run, RunOutcome
+from quarantine.core.case import Case, Evidence, Phase, Proof, Purpose, Run, RunOutcome
 from quarantine.core.decision import Decision, Kind, State
+from quarantine.core.model import Verdict
 from quarantine.core.reasons import disagreement
+from quarantine.core.record.trace import Trace
+from quarantine.core.signs import in_utc
 from quarantine.core.state import MOST_PUT_BACK
 from quarantine.core.units import format_number
 
@@ -23,6 +26,8 @@ class Sentence:
     text: str
     evidence: tuple[str, ...]
 
+
+QUERY = "query "  # begins the line of evidence that is PromQL as it was sent
 
 _STANDING = {
     Phase.SUSPECTED: "is suspected and in service",
@@ -70,13 +75,16 @@ def treatment(case: Case) -> list[str]:
     if case.gate:
         said.append("it is new in its pool")
     if (run := case.run) is not None:
-        said.append(f"{PROCEDURES[run.purpose]} by {run.procedure} runs until {_minute(run.until)} at the latest")
+        begun = f", begun at {in_utc(run.started_at)}" if run.started_at is not None else ""
+        said.append(f"{PROCEDURES[run.purpose]} by {run.procedure} runs until {in_utc(run.until)} at the latest{begun}")
+    if case.phase is Phase.PROBATION:
+        said.append(_probation(case.proving))
     if case.phase is Phase.DRAINING and case.leaving:
         pods = {pod for leaving in case.leaving for pod in leaving.pods}
         number = f"{len(pods)} pod{'' if len(pods) == 1 else 's'}"
-        said.append(f"{number} asked to leave so far, the last at {_minute(case.leaving[-1].at)}")
+        said.append(f"{number} asked to leave so far, the last at {in_utc(case.leaving[-1].at)}")
     if case.rungs:
-        said.append("tried: " + ", then ".join(f"{rung.step} ({_minute(rung.at)})" for rung in case.rungs))
+        said.append("tried: " + ", then ".join(f"{rung.step} ({in_utc(rung.at)})" for rung in case.rungs))
     said += [f"{PROCEDURES[r.purpose]} by {r.procedure} {_BECAME[r.outcome]}" for r in case.runs if r is not run]
     if case.sent_away is not None:
         said.append("another machine, or part, is in the place of the one that was taken out")
@@ -85,6 +93,18 @@ def treatment(case: Case) -> list[str]:
         more = "at least " if len(case.put_back) >= MOST_PUT_BACK else ""
         said.append(f"its taint was put back {more}{times}")
     return said
+
+
+def _probation(proof: Proof) -> str:
+    match proof.verdict:
+        case Verdict.GOOD:
+            return f"its quiet counts since {in_utc(proof.since)}"
+        case Verdict.BAD:
+            return f"it is found bad since {in_utc(proof.at)}, and its quiet counts from when it is not any more"
+        case Verdict.UNKNOWN:
+            return f"it is not seen since {in_utc(proof.at)}, and what is not seen proves nothing"
+        case verdict:
+            assert_never(verdict)
 
 
 def story(rows: Iterable[tuple[int, Decision]]) -> list[Sentence]:
@@ -108,8 +128,9 @@ def told(decision: Decision) -> str:
 def _evidence(decision: Decision) -> tuple[str, ...]:
     found = _measured(decision.evidence) if decision.evidence is not None else []
     if decision.policy is not None and decision.evidence is not None:
+        text = f"text {decision.policy_hash[:12]}" if decision.policy_hash else "its text is not known"
         revision = f", revision {decision.policy_revision}" if decision.policy_revision else ""
-        found.append(f"by policy {decision.policy} (text {(decision.policy_hash or '')[:12]}{revision})")
+        found.append(f"by policy {decision.policy} ({text}{revision})")
     if decision.budget is not None:
         b = decision.budget
         found.append(
@@ -131,23 +152,39 @@ def _evidence(decision: Decision) -> tuple[str, ...]:
 
 def _procedure(run: Run) -> str:
     output = f", output: {run.output}" if run.output else ""
-    return f"procedure {run.procedure} as {run.name}, time limit {_minute(run.until)}{output}"
-
-
-def _minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    return f"procedure {run.procedure} as {run.name}, time limit {in_utc(run.until)}{output}"
 
 
 def _measured(evidence: Evidence) -> list[str]:
     found = []
     if evidence.value is not None:
-        covered = f"; the policy saw {evidence.covered} devices" if evidence.covered is not None else ""
         value = f"{format_number(evidence.value)} {evidence.unit}"
-        found.append(f"measured {value} at {evidence.at:%H:%M:%S} UTC, threshold {evidence.threshold}{covered}")
+        found.append(f"measured {value} at {evidence.at:%H:%M:%S} UTC, threshold {evidence.threshold}{_seen(evidence)}")
+    elif evidence.threshold:
+        found.append(f"{evidence.threshold}, as seen at {evidence.at:%H:%M:%S} UTC{_seen(evidence)}")
     found += [said.removeprefix(", and ") for said in (disagreement(evidence),) if said]
+    if evidence.source:
+        labels = ", ".join(f"{name}={value}" for name, value in sorted(evidence.labels.items()))
+        found.append(f"read from {evidence.source}{f' ({labels})' if labels else ''}")
     if evidence.query:
-        found.append(f"query {evidence.query}")
+        found.append(f"{QUERY}{evidence.query}")
+    if evidence.trace is not None:
+        found.append(_series(evidence.trace))
     return found
+
+
+def _seen(evidence: Evidence) -> str:
+    if evidence.covered is None:
+        return ""
+    bad = "" if evidence.offenders is None else f", {evidence.offenders} of them bad"
+    return f"; the policy saw {evidence.covered} devices{bad}"
+
+
+def _series(trace: Trace) -> str:
+    if not trace.points:
+        return f"no series was kept: {trace.note or 'it had no values'}"
+    first, last = trace.points[0][0], trace.points[-1][0]
+    return f"series kept: {len(trace.points)} points from {first:%Y-%m-%d %H:%M:%S} to {last:%H:%M:%S} UTC"
 
 
 def findings(case: Case) -> list[str]:

@@ -14,7 +14,7 @@ from quarantine.core.model import Answer, Device, DeviceKind, Failed, Node, Poli
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import Reading, readings_of
 from quarantine.core.response import EXPORTER
-from quarantine.core.trigger import Form, threshold_text
+from quarantine.core.trigger import Form, Recovery, recovery_text, threshold_text
 
 __all__ = ["Judgement", "Offence", "Stray", "judge", "selects"]
 
@@ -106,7 +106,7 @@ class _Look:
             node = self.directory.node(reading.source.node, sample.labels)
             if not isinstance(node, Node):
                 continue
-            evidence = self._evidence(reading, sample, None)
+            evidence = self._evidence(reading, sample, None, recovery=self.policy.spec.recovery)
             if self.policy.spec.trigger.form is Form.ABSENT and device in (None, _NODE):
                 device, evidence = self._shown(node, sample), replace(evidence, value=None)
             if device is not None:
@@ -260,13 +260,17 @@ class _Look:
             for sample in answer.samples:
                 yield self.by_key[key], sample
 
-    def _evidence(self, reading: Reading, sample: Sample, covered: int | None) -> Evidence:
+    def _evidence(
+        self, reading: Reading, sample: Sample, covered: int | None, recovery: Recovery | None = None
+    ) -> Evidence:
+        trigger, unit = self.policy.spec.trigger, reading.signal.unit
         model = sample.labels.get(reading.source.model, "") if reading.source.model is not None else ""
+        good = recovery_text(trigger, recovery, unit, model) if recovery is not None else ""
         return Evidence(
             query=sample.query,
             value=sample.value,
-            unit=reading.signal.unit,
-            threshold=threshold_text(self.policy.spec.trigger, reading.signal.unit, model),
+            unit=unit,
+            threshold=good or threshold_text(trigger, unit, model),
             at=sample.at,
             signal=self.policy.measures,
             source=reading.key,

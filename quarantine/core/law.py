@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from quarantine.core import planner, rulefiles
+from quarantine.core.census import census_decisions
+from quarantine.core.decision import Action, Decision
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
+from quarantine.core.versions import version_decisions
+
+RECORDS = frozenset({Action.POLICY, Action.COUNT})  # what is kept on record of the rules and the pools
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,22 @@ class Law:
         return rulefiles.observing(self.in_force.rules, self.new)
 
     def plan(self, snapshot: Snapshot) -> Plan:
-        """As `planner.plan`, preceded by what is to be said of the files and of new policies."""
-        about = (
-            *rulefiles.file_decisions(snapshot.state, self.in_force.broken, snapshot.now, snapshot.actor),
-            *rulefiles.change_decisions(snapshot.state, self.new, self.settle, snapshot.now, snapshot.actor),
-        )
+        """As `planner.plan`, between what is to be said of the rules and of the pools' sizes."""
+        about = tuple(self._of_rules(snapshot))
         # What is said of the files is of now, and no sign that the ledger is as young as the marks on the cluster.
         state = replace(fold(snapshot.state, about), recorded_until=snapshot.state.recorded_until)
         made = planner.plan(replace(snapshot, state=state), self.rules)
-        return replace(made, decisions=(*about, *made.decisions))
+        then = fold(state, made.decisions)  # by the plan itself it may turn out that the cluster is not to be believed
+        counted = census_decisions(snapshot.nodes, then, self.rules, snapshot.now, snapshot.actor)
+        return replace(made, decisions=(*about, *made.decisions, *counted))
+
+    def _of_rules(self, snapshot: Snapshot) -> Iterator[Decision]:
+        state, now, actor = snapshot.state, snapshot.now, snapshot.actor
+        yield from rulefiles.file_decisions(state, self.in_force.broken, now, actor)
+        yield from version_decisions(state, self.in_force.rules, now, actor)
+        yield from rulefiles.change_decisions(state, self.new, self.settle, now, actor)
+
+
+def without_records(made: Plan) -> Plan:
+    """The plan without what is only kept on record and does nothing to a machine: for who asks what would be done."""
+    return replace(made, decisions=tuple(d for d in made.decisions if d.action not in RECORDS))

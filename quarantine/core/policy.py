@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from quarantine.core.defaults import Defaults
-from quarantine.core.document import Metadata, Model, Name, Text
+from quarantine.core.document import Metadata, Model, Name, Text, Written
 from quarantine.core.fleet import Fleet, FleetSpec
 from quarantine.core.model import DeviceKind, Mode, Severity
 from quarantine.core.procedure import Procedure, ProcedureSpec
@@ -124,6 +124,17 @@ class LoadedPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedDocument:
+    """A document that decides along with every policy, the Fleet or the Defaults: what the trail must know of it."""
+
+    name: str  # `fleet/NAME` or `defaults/NAME`, as no policy can be called
+    hash: str  # sha256 of the text
+    text: str
+    revision: str | None  # git revision of the directory it came from
+    place: str  # file:line
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """Everything that people wrote and the planner obeys."""
 
@@ -133,10 +144,20 @@ class Rules:
     prefix: str = "quarantine.gpu"
     dismissal: timedelta = field(default=timedelta(days=7))
     procedures: Mapping[str, ProcedureSpec] = field(default_factory=dict)
+    documents: tuple[LoadedDocument, ...] = ()  # whose versions the trail follows, beside the policies
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """Everything whose versions the trail follows; a policy stands behind what it is read with."""
+        return (*self.documents, *self.policies)
 
     def policy(self, name: str) -> LoadedPolicy | None:
         """By name."""
         return next((p for p in self.policies if p.name == name), None)
+
+    def provider_of(self, pool: str) -> str:
+        """Who replaces the machines of the pool of this name; empty where there is no such pool."""
+        return next((known.provider for known in self.fleet.pools if known.name == pool), "")
 
     def signal_of(self, policy: LoadedPolicy) -> SignalSpec:
         """What a policy judges: the signal it names, or its own query as one."""

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quarantine.core import overtaken
+from quarantine.core import overtaken, standing
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy, Phase
-from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State
+from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.lifecycle import check_transition
-from quarantine.core.marks import same_machine
 from quarantine.core.model import Device, Severity, Verdict
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
@@ -34,7 +33,7 @@ def fold(state: State, decisions: Iterable[Decision]) -> State:
 
 def evolve(state: State, decision: Decision) -> State:
     """The state after this decision. Raises ValueError for one that could not have been taken in `state`."""
-    state = replace(_worded(_answered(_held(state, decision), decision), decision), recorded_until=decision.at)
+    state = standing.stood(state, decision)
     case = _case_after(state, decision)
     if case is not None:
         ended = state.ended if case.open else state.ended | {case.id}
@@ -46,63 +45,10 @@ def evolve(state: State, decision: Decision) -> State:
         kept = tuple(entry for entry in state.quarantined_at if entry[0] > since)
         return replace(state, quarantined_at=(*kept, (decision.at, decision.pool)))
     if decision.action is Action.WAIVE:
-        return replace(state, dismissals=_waived(state, case, decision))
+        return standing.waived(state, case, decision)
     if decision.action in (Action.DISMISS, Action.RELEASE) and decision.until is not None and case is not None:
-        return replace(state, dismissals=(*_standing(state, decision), _dismissal(case, decision)))
+        return standing.dismissed(state, case, decision)
     return state
-
-
-def _worded(state: State, decision: Decision) -> State:
-    """A person's word stands until the decision that ends it."""
-    if decision.word is None and not decision.unword:
-        return state
-    words = {key: word for key, word in state.words.items() if key != decision.unword}
-    if decision.word is not None:
-        words[decision.word.key] = decision.word
-    return replace(state, words=words)
-
-
-def _answered(state: State, decision: Decision) -> State:
-    if decision.request is None:
-        return state
-    return replace(state, answered=state.answered | {decision.request})
-
-
-def _held(state: State, decision: Decision) -> State:
-    """A hold stands from the decision that records it to the next one, of any outcome, under the same key."""
-    if not decision.hold_key:
-        return state
-    holds = {key: hold for key, hold in state.holds.items() if key != decision.hold_key}
-    if decision.held_by is not None:
-        policy = decision.policy or ""
-        holds[decision.hold_key] = Hold(decision.hold_key, decision.held_by, decision.reason, decision.at, policy)
-    return replace(state, holds=holds)
-
-
-def _standing(state: State, decision: Decision) -> tuple[Dismissal, ...]:
-    return tuple(d for d in state.dismissals if d.until > decision.at)
-
-
-def _dismissal(case: Case, decision: Decision) -> Dismissal:
-    assert decision.until is not None  # noqa: S101
-    keys = tuple((f.evidence.signal, f.device) for f in case.findings)
-    return Dismissal(case.node, case.machine, keys, decision.until, decision.reason, by=decision.actor)
-
-
-def _waived(state: State, case: Case | None, decision: Decision) -> tuple[Dismissal, ...]:
-    """A waiver is of the findings of its case, and of whatever is not fatal.
-
-    The later one of a machine replaces the earlier, and goes on covering what that was given for.
-    """
-    if decision.node is None or decision.machine is None or decision.until is None:
-        raise ValueError("a waiver needs its node, its machine and its end")
-    words = _standing(state, decision)
-    earlier = [w for w in words if w.waiver and w.node == decision.node]
-    known = [key for w in earlier if same_machine(decision.machine, w.machine) for key in w.findings]
-    keys = tuple(dict.fromkeys([*known, *((f.evidence.signal, f.device) for f in (case.findings if case else ()))]))
-    reason, by = decision.reason, decision.actor
-    new = Dismissal(decision.node, decision.machine, keys, decision.until, reason, waiver=True, by=by)
-    return (*(w for w in words if w not in earlier), new)
 
 
 def _case_after(state: State, decision: Decision) -> Case | None:
@@ -110,9 +56,9 @@ def _case_after(state: State, decision: Decision) -> Case | None:
         return None
     before = state.cases.get(decision.case)
     if decision.kind in (Kind.DONE, Kind.FAILED):
-        return _with_outcome(_known(before, decision), decision)
+        return _with_provider(_with_outcome(_known(before, decision), decision), decision)
     case = before if before is not None else _opened(decision)
-    case = _with_finding(case, decision)
+    case = _with_finding(_with_provider(case, decision), decision)
     if decision.phase is not None and decision.phase is not case.phase:
         check_transition(case.phase, decision.phase)
         case = replace(case, phase=decision.phase, phase_since=decision.at, held_by=None)
@@ -127,6 +73,12 @@ def _case_after(state: State, decision: Decision) -> Case | None:
             case = replace(case, by_person=True, opened_by=decision.actor)
     case = overtaken.without(before, _with_progress(_with_machine(case, decision), decision), decision)
     return _with_effects(case, decision)
+
+
+def _with_provider(case: Case, decision: Decision) -> Case:
+    """Who replaces the machine, by the latest word: the fleet file may be corrected while the case is open."""
+    said = decision.provider
+    return replace(case, provider=said) if said and said != case.provider else case
 
 
 def _with_machine(case: Case, decision: Decision) -> Case:
@@ -265,7 +217,7 @@ def _finding(decision: Decision, before: Finding | None) -> Finding:
         severity=decision.severity or Severity.WARNING,
         since=decision.at,
         verdict=decision.verdict or Verdict.UNKNOWN,
-        evidence=decision.evidence,
+        evidence=replace(decision.evidence, trace=None) if decision.evidence.trace else decision.evidence,
     )
     if before is None or before.verdict is not Verdict.GOOD:
         return new

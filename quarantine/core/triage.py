@@ -62,7 +62,7 @@ def offences(draft: Draft, fit: Sequence[Judgement]) -> None:
     for key in [k for k in draft.state.holds if k.startswith(NODE) and k.removeprefix(NODE) not in known]:
         node = draft.nodes.get(key.removeprefix(NODE))
         if node is not None and not _stands_still(draft, node):
-            draft.lift(key, f"{node.name} may be acted on again")
+            draft.lift(key, f"{node.name} may be acted on again", node=node.name)
         elif node is not None:
             draft.fade(key, f"nothing is found bad on {node.name} any more")
 
@@ -149,7 +149,7 @@ def _machine(draft: Draft, found: _Found) -> None:
         return
     if found.node.name in draft.maintained:
         return  # what is found is known, and what was told of the work stands until its end
-    draft.lift(_node_key(found.node), f"{found.node.name} may be acted on again")
+    draft.lift(_node_key(found.node), f"{found.node.name} may be acted on again", node=found.node.name)
     if not found.bad:
         return
     if case is None or case.phase is Phase.SUSPECTED:

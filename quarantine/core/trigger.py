@@ -211,3 +211,19 @@ def threshold_text(trigger: Trigger, unit: str, model: str = "") -> str:
         return f"absent for {format_duration(trigger.window)}"
     lasts = f"for {format_duration(trigger.window)}, {format_share(trigger.tolerate)} tolerated"
     return f"{bound_text(bound_for(trigger, model), unit)} {lasts}"
+
+
+def recovery_text(trigger: Trigger, recovery: Recovery, unit: str, model: str = "") -> str:
+    """What is good again, in words: `below 72 °C for 30m, under load (gpu.tensor above 0.1)`."""
+    load = f"{recovery.load.signal} above {format_number(recovery.load.above)}"
+    lasts = f"for {format_duration(recovery.lasting)}, under load ({load})"
+    if trigger.form is Form.EVENTS:
+        return f"no new {unit} {lasts}"
+    if trigger.form is Form.ABSENT:
+        return f"there {lasts}"
+    bound = next((bound for bound in recovery.models if globs.matches(bound.model, model)), recovery)
+    siblings = trigger.form is Form.ABOVE_SIBLINGS
+    side, of = ("less than", " above the median of its siblings") if siblings else ("below", "")
+    sides = [f"{side} {format_number(bound.below)} {unit}{of}"] if bound.below is not None else []
+    sides += [f"above {format_number(bound.above)} {unit}"] if bound.above is not None else []
+    return f"{' and '.join(sides)} {lasts}"

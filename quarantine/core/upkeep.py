@@ -146,7 +146,7 @@ def marks(draft: Draft) -> None:
         key = f"{_MARK}{node.name}"
         case = draft.state.cases.get(said) if said else None
         if said is None or (case is not None and case.node == node.name and (case.open or _unmarking(case))):
-            draft.lift(key, f"the mark on {node.name} is explained")
+            draft.lift(key, f"the mark on {node.name} is explained", node=node.name)
         elif node.name in waiting:
             continue  # told by one hold for all of them
         elif draft.disbelieved:
@@ -213,7 +213,8 @@ def sweep(draft: Draft) -> None:
             about = key.split("/")[1:]
             stale = any(part in draft.state.ended for part in about) or _of_an_earlier_phase(draft, key)
         if stale:
-            draft.lift(key, "what it was about is no more")
+            gone = key.partition("/")[2] if key.startswith((_MARK, NODE)) else ""
+            draft.lift(key, "what it was about is no more", node=gone)
 
 
 def _of_an_earlier_phase(draft: Draft, key: str) -> bool:

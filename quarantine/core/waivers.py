@@ -81,7 +81,7 @@ def annotated(draft: Draft) -> None:
         name = key.split("/")[1]
         # A node that is out of sight may be back, and its annotation is none the younger then.
         if name in draft.nodes or not _looked_for(draft, name):
-            draft.lift(key, f"the annotation of {name} stands no more, or says something else")
+            draft.lift(key, f"the annotation of {name} stands no more, or says something else", node=name)
 
 
 def _looked_for(draft: Draft, name: str) -> bool:

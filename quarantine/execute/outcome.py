@@ -42,4 +42,5 @@ def decision_of(pending: PendingEffect, case: Case, outcome: Outcome, at: dateti
         ref=outcome.ref,
         cordoned_by_us=outcome.cordoned_by_us,
         pool=case.pool,
+        provider=case.provider,
     )

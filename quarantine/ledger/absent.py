@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from quarantine.core.decision import Request, State
+from quarantine.core.decision import Request, State, Word
 from quarantine.core.errors import UsageError
+from quarantine.core.record.report import Material
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger.url import is_sqlite, parse_url
-from quarantine.ports import LedgerView, TrailRow
+from quarantine.ports import Filed, LedgerView, Sighting, TrailRow
 
 
 def missing_file(url: str) -> Path | None:
@@ -55,6 +57,10 @@ class AbsentLedger:
         """Nothing was ever kept."""
         return None
 
+    def words(self, until: datetime) -> Mapping[str, Word]:  # noqa: ARG002
+        """Nobody has said anything."""
+        return {}
+
     def waiting(self) -> frozenset[str]:
         """None."""
         return frozenset()
@@ -64,3 +70,34 @@ class AbsentLedger:
         raise UsageError(
             f"there is no ledger at {self.path} to record {request.kind} {request.node} in; run a cycle first"
         )
+
+
+class AbsentArchive:
+    """An archive of nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def clusters(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def sightings(self, name: str) -> tuple[Sighting, ...]:  # noqa: ARG002
+        """Nowhere."""
+        return ()
+
+    def history(self, name: str) -> Iterator[Filed]:  # noqa: ARG002
+        """Nothing was decided."""
+        return iter(())
+
+    def material(self, since: datetime, until: datetime, cluster: str | None = None) -> Material:  # noqa: ARG002
+        """Nothing happened."""
+        return Material(since, until, ())

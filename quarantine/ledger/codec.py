@@ -2,9 +2,9 @@
 
 Canonical means: one text for one record. Keys sorted, no spaces, ASCII only (NUL and lone surrogates are `\\u`
 escapes), times RFC 3339 in UTC with microseconds, enums by value, NaN and the infinities as the strings `NaN`,
-`Infinity` and `-Infinity`. A field that is empty and whose default is empty is left out, so a field added later changes
-no older text and no older meaning. A high surrogate followed by a low one is the character that the two spell: JSON has
-no other way.
+`Infinity` and `-Infinity`, a trace's points packed (`ledger.points`). A field that is empty and whose default is empty
+is left out, so a field added later changes no older text and no older meaning. A high surrogate followed by a low one
+is the character that the two spell: JSON has no other way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from quarantine.core.decision import Decision
+from quarantine.core.record.trace import Trace
+from quarantine.ledger import points
 
 Record = TypeVar("Record")
 Plain = dict[str, Any]  # a record as JSON's own types
@@ -181,11 +183,17 @@ def _mapping(key: _Coder, inner: _Coder) -> _Coder:
     return _Coder(lambda value: {key.pack(k): inner.pack(v) for k, v in value.items()}, unpack)
 
 
+# Fields that are not written as their type is elsewhere.
+_OWN: Mapping[tuple[type, str], _Coder] = {(Trace, "points"): _Coder(points.pack, points.unpack)}
+
+
 def _record(kind: type) -> _Coder:
     hints = get_type_hints(kind)
-    parts = tuple((f.name, _coder(hints[f.name])) for f in fields(kind))
+    parts = tuple((f.name, _OWN.get((kind, f.name)) or _coder(hints[f.name])) for f in fields(kind))
     # Left out are only values that reading gives back by default: None for None, empty for empty.
-    packed = tuple((f.name, _coder(hints[f.name]).pack, f.default is None, _is_empty(f)) for f in fields(kind))
+    packed = tuple(
+        (f.name, coder.pack, f.default is None, _is_empty(f)) for f, (_, coder) in zip(fields(kind), parts, strict=True)
+    )
 
     def pack(value: Any) -> Plain:
         data = {}

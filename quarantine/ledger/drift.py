@@ -10,12 +10,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Select, column, select, table
-
 from quarantine.core.errors import QuarantineError, UsageError
+from quarantine.ledger import guards, views
 from quarantine.ledger.engine import make_engine, reading
 from quarantine.ledger.migrate import upgrade
-from quarantine.ledger.schema import METADATA, TRIGGERS
+from quarantine.ledger.schema import METADATA
 
 
 def differences(url: str) -> list[str]:
@@ -30,19 +29,9 @@ def differences(url: str) -> list[str]:
                 connection, opts={"compare_type": True, "compare_server_default": True}
             )
             found = [f"differs: {change}" for change in compare_metadata(context, METADATA)]
-            return found + [f"missing: trigger {name}" for name in _missing_triggers(connection)]
+            return found + guards.differences(connection) + views.differences(connection)
     finally:
         engine.dispose()
-
-
-def _missing_triggers(connection: Connection) -> list[str]:
-    names: Select[tuple[str]]
-    if connection.dialect.name == "sqlite":
-        names = select(column("name")).select_from(table("sqlite_master")).where(column("type") == "trigger")
-    else:
-        names = select(column("tgname")).select_from(table("pg_trigger"))
-    there: set[str] = set(connection.execute(names).scalars())
-    return [name for name in TRIGGERS[connection.dialect.name] if name not in there]
 
 
 def main(arguments: Sequence[str]) -> int:

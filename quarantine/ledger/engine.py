@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL, interfaces
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.engine import URL, ExceptionContext, interfaces
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from quarantine.ledger.faults import translated
+from quarantine.ledger.bounded import BoundedConnection
+from quarantine.ledger.faults import of_another_server, translated
 from quarantine.ledger.url import is_sqlite, parse_url
 
 CONNECT = timedelta(seconds=5)
@@ -31,7 +32,7 @@ def make_engine(url: str | URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    return create_engine(
+    engine = create_engine(
         parsed,
         hide_parameters=True,
         pool_pre_ping=True,
@@ -41,6 +42,10 @@ def make_engine(url: str | URL) -> Engine:
         pool_recycle=1800,
         connect_args=_postgres_arguments(parsed),
     )
+    event.listen(engine, "do_connect", _connect_postgres)
+    event.listen(engine, "checkin", _hurried_again)
+    event.listen(engine, "handle_error", _leave_what_was_the_primary)
+    return engine
 
 
 @contextmanager
@@ -61,6 +66,33 @@ def writing(engine: Engine) -> Iterator[Connection]:
         connection.execution_options(**{_IMMEDIATE: True})
         with connection.begin():
             yield connection
+
+
+def unhurried(connection: Connection) -> None:
+    """Let this transaction take as long as it needs, locks of others aside. SQLite has no such limits."""
+    if is_sqlite(connection.engine.url):
+        return
+    limits = ("statement_timeout", "idle_in_transaction_session_timeout")
+    connection.execute(select(*(func.set_config(name, "0", True) for name in limits)))
+    driver = cast("BoundedConnection", connection.connection.dbapi_connection)
+    driver.limit_s = None
+
+
+def _hurried_again(connection: Any, _: ConnectionPoolEntry) -> None:
+    if isinstance(connection, BoundedConnection):  # None where it was given up
+        connection.limit_s = connection.usual_s
+
+
+def _connect_postgres(
+    _: interfaces.Dialect, __: ConnectionPoolEntry, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> BoundedConnection:
+    return BoundedConnection.connect(*arguments, **options)
+
+
+def _leave_what_was_the_primary(context: ExceptionContext) -> None:
+    """After a failover by name or by a proxy, connections that stay open lead to what is a standby by now."""
+    if of_another_server(context.original_exception):
+        context.is_disconnect = True
 
 
 def _postgres_arguments(url: URL) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from quarantine.core.errors import LedgerUnavailable, QuarantineError, SchemaMismatch
+from quarantine.ledger.bounded import Unanswered
 from quarantine.ledger.url import masked
 
 
@@ -28,12 +29,20 @@ class _Meaning:
 _NO_TABLE = _Meaning("does not have the tables of this version", "run `quarantine db upgrade`", schema=True)
 _REFUSED = _Meaning("refused a row", "run `quarantine audit verify`, and ask who else writes to this database")
 _AUTH = _Meaning("does not let this user in", "correct the user or the password in the URL")
-_READ_ONLY = _Meaning("is read-only", "point the URL at the primary, or make the file writable")
+_READ_ONLY = _Meaning(
+    "is read-only", "point the URL at the primary, or make it writable; the controller goes on by itself"
+)
 _FULL = _Meaning("has no disk space left", "make room; the controller goes on by itself")
 _LOCKED = _Meaning("is locked by another transaction", "see who holds the lock; the controller tries again by itself")
 _SLOW = _Meaning("took too long for a statement", "look at its load; the controller tries again by itself")
 _BROKEN = _Meaning("is damaged or is no database", "restore it from a backup")
-_BUSY = _Meaning("has no connection left", "raise max_connections or close other clients")
+_BUSY = _Meaning("has no connection left", "raise max_connections or close other clients; the controller tries again")
+_SHORT = _Meaning("has run out of memory or of another resource", "read its log; the controller tries again by itself")
+_SILENT = _Meaning("does not answer", "see whether its machine, its disk or a pooler hangs; the controller tries again")
+_CUT = _Meaning("ended a transaction that stood still", "see what held the controller up; it tries again by itself")
+_POOLED = _Meaning(
+    "is behind a pooler that refuses the settings of a connection", "have it ignore `options`, as docs/ says"
+)
 _CLASH = _Meaning("aborted a transaction in favour of another one", "nothing: the controller tries again by itself")
 _AWAY = _Meaning("cannot be reached", "start the database or correct the URL; the controller goes on by itself")
 _OTHER = _Meaning("failed", "read the database's log")
@@ -46,8 +55,11 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "42501": _Meaning("does not let this user do that", "grant what docs/ lists for the writer"),
     "3D000": _Meaning("does not exist", "create the database"),
     "25006": _READ_ONLY,
+    "25P03": _CUT,
+    "25P04": _CUT,
     "53100": _FULL,
     "53300": _BUSY,
+    "53": _SHORT,
     "57014": _SLOW,
     "55P03": _LOCKED,
     "40": _CLASH,
@@ -55,8 +67,20 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "23": _REFUSED,
     "57": _AWAY,
     "08": _AWAY,
-    "XX": _BROKEN,
+    "XX001": _BROKEN,
+    "XX002": _BROKEN,
 }
+# What libpq tells of a connection that was refused has no SQLSTATE; a server of another language is `_AWAY` then.
+_TURNED_AWAY: Mapping[str, _Meaning] = {
+    "authentication failed": _AUTH,
+    "no pg_hba.conf entry": _AUTH,
+    "too many clients": _BUSY,
+    "too many connections": _BUSY,
+    "remaining connection slots": _BUSY,
+    "unsupported startup parameter": _POOLED,
+}
+# Functions of the server that make a file longer: a quota or a limit of the file's size has no SQLSTATE of its own.
+_GROWING = frozenset({"mdextend", "mdzeroextend", "RelationAddBlocks", "XLogFileInitInternal", "BufFileDumpBuffer"})
 _SQLITE: Mapping[str, _Meaning] = {
     "SQLITE_READONLY": _READ_ONLY,
     "SQLITE_FULL": _FULL,
@@ -64,6 +88,7 @@ _SQLITE: Mapping[str, _Meaning] = {
     "SQLITE_LOCKED": _LOCKED,
     "SQLITE_CORRUPT": _BROKEN,
     "SQLITE_NOTADB": _BROKEN,
+    "SQLITE_IOERR": _Meaning("could not be read or written", "look at the disk; the controller tries again by itself"),
     "SQLITE_CONSTRAINT": _REFUSED,
     "SQLITE_CANTOPEN": _Meaning("cannot be opened", "make its folder, and let this user write there"),
     "SQLITE_PERM": _Meaning("cannot be opened", "let this user read and write the file"),
@@ -90,6 +115,11 @@ def translate(error: SQLAlchemyError, url: URL) -> QuarantineError:
     return SchemaMismatch(message) if meaning.schema else LedgerUnavailable(message)
 
 
+def of_another_server(error: BaseException | None) -> bool:
+    """Whether a new connection may do better: this one leads to a server that takes no writes."""
+    return isinstance(error, psycopg.Error) and error.sqlstate == "25006"
+
+
 def _meaning(error: SQLAlchemyError, orig: BaseException | None) -> _Meaning:
     if isinstance(error, PoolTimeout):
         return _BUSY
@@ -102,13 +132,15 @@ def _meaning(error: SQLAlchemyError, orig: BaseException | None) -> _Meaning:
 
 def _of_postgres(error: psycopg.Error) -> _Meaning:
     code = error.sqlstate
+    if isinstance(error, Unanswered | psycopg.errors.ConnectionTimeout):
+        return _SILENT
     if code is None:  # libpq's own: it had no server to ask, or the server turned it away while connecting
         said = str(error)
-        if "authentication failed" in said or "no pg_hba.conf entry" in said:
-            return _AUTH
         if "FATAL" in said and "database" in said and "does not exist" in said:
             return _POSTGRES["3D000"]
-        return _AWAY
+        return next((meaning for words, meaning in _TURNED_AWAY.items() if words in said), _AWAY)
+    if error.diag.source_function in _GROWING:
+        return _FULL
     return _POSTGRES.get(code) or _POSTGRES.get(code[:2]) or _OTHER
 
 

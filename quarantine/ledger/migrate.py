@@ -21,8 +21,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from quarantine.core.errors import QuarantineError
-from quarantine.ledger import revision
-from quarantine.ledger.engine import LOCK, make_engine, reading, writing
+from quarantine.ledger import rebuild, revision
+from quarantine.ledger.engine import LOCK, make_engine, reading, unhurried, writing
 from quarantine.ledger.faults import translate, translated
 from quarantine.ledger.schema import REVISION
 from quarantine.ledger.url import is_sqlite
@@ -30,14 +30,16 @@ from quarantine.ledger.url import is_sqlite
 if TYPE_CHECKING:
     from alembic.config import Config
 
+_RECORDS = "0005"  # made the tables of `staging.RECORDS`, and left them empty
 _LOCK = 0x71756172616E74  # any number that nobody else would choose; Postgres keeps these locks apart by database
 
 
 def upgrade(url: str | URL) -> tuple[str | None, str]:
     """Bring the schema to this code's revision; all or nothing, and safe when two start at once.
 
-    Returns the revision before (None: there were no tables) and after. Raises UsageError, LedgerUnavailable, and
-    SchemaMismatch where the database is newer than this code.
+    What earlier revisions did not keep is made from the decisions, and a controller of theirs that still runs may write
+    no more. Returns the revision before (None: there were no tables) and after. Raises UsageError, LedgerUnavailable,
+    and SchemaMismatch where the database is newer than this code.
     """
     engine = make_engine(url)
     try:
@@ -50,6 +52,8 @@ def upgrade(url: str | URL) -> tuple[str | None, str]:
                 revision.require(connection)
             if before != REVISION:
                 _run(connection)
+            if before is not None and before < _RECORDS:
+                rebuild.backfill(connection)
         return before, REVISION
     finally:
         engine.dispose()
@@ -118,10 +122,9 @@ def _lock(connection: Connection) -> None:
     """Let one migrate at a time; SQLite's BEGIN IMMEDIATE has done that already."""
     if is_sqlite(connection.engine.url):
         return
-    # Whoever waits here waits for a whole migration, and a migration may rewrite a table.
-    connection.execute(
-        select(func.set_config("lock_timeout", "10min", True), func.set_config("statement_timeout", "0", True))
-    )
+    # Whoever waits here waits for a whole migration, and a migration may rewrite a table, or fold a long trail.
+    unhurried(connection)
+    connection.execute(select(func.set_config("lock_timeout", "10min", True)))
     connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, insert, select, update
+from sqlalchemy import BindParameter, Connection, and_, bindparam, select, update
 
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import PendingEffect
 from quarantine.core.errors import Conflict
 from quarantine.ledger.schema import actions, decisions, pending_only
 from quarantine.ledger.text import SENTENCE, fit, unescape
+from quarantine.ledger.upsert import insert_all
 
 _ORDER = {effect.value: place for place, effect in enumerate(Effect)}
 
@@ -49,8 +50,7 @@ class Changes:
             row = and_(actions.c.cluster == self._cluster, actions.c.key == bindparam("of"), pending_only)
             outcome: dict[str, BindParameter[Any]] = {"status": bindparam("now"), "outcome_seq": bindparam("by")}
             connection.execute(update(actions).where(row).values(outcome), self._settled)
-        if self._new:
-            connection.execute(insert(actions), self._new)
+        insert_all(connection, actions, self._new)
 
     def _ask(self, seq: int, case: str, effect: Effect) -> None:
         key = key_of(case, effect)

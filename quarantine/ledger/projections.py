@@ -1,24 +1,36 @@
 """The state as tables: loaded, and written back where a fold changed it. Rebuildable from the decisions.
 
 What is loaded is what a cycle can still need: open cases, those that ended lately, those with a pending effect, holds,
-dismissals that stand, people's words until a decision ends them, the pace, which requests were answered lately, and
-when the newest decision was taken.
+dismissals that stand, people's words until a decision ends them, the versions in force, the sizes of the pools, the
+pace, which requests were answered lately, and when the newest decision was taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, or_, select
+from sqlalchemy import Column, Connection, bindparam, delete, func, insert, or_, select
 
 from quarantine.core.case import Case
-from quarantine.core.decision import Action, Dismissal, Hold, Kind, State, Word
+from quarantine.core.decision import Action, Census, Dismissal, Hold, Kind, State, Version, Word
 from quarantine.core.errors import SchemaMismatch
 from quarantine.core.state import FINDING_MEMORY, PACE_MEMORY
 from quarantine.ledger.codec import decode_as, encode
-from quarantine.ledger.schema import actions, cases, decisions, dismissals, holds, pending_only, requests, words
+from quarantine.ledger.schema import (
+    actions,
+    cases,
+    decisions,
+    dismissals,
+    holds,
+    pending_only,
+    pool_sizes,
+    requests,
+    versions,
+    words,
+)
 from quarantine.ledger.text import fit, unescape
 from quarantine.ledger.upsert import upsert
 
@@ -37,7 +49,7 @@ class Decoded:
     def cases(self, bodies: Iterable[str]) -> list[Case]:
         """In the same order; what is not among them is forgotten. Raises SchemaMismatch."""
         known = self._known
-        found = {body: known[body] if body in known else _decoded(Case, body) for body in bodies}
+        found = {body: known[body] if body in known else decoded(Case, body) for body in bodies}
         self._known = found
         return list(found.values())
 
@@ -64,7 +76,24 @@ def load(
         ended=_ended(connection, cluster),
         words={word.key: word for word in _words(connection, cluster)},
         recorded_until=_recorded_until(connection, cluster),
+        versions=_versions(connection, cluster),
+        pools=_pools(connection, cluster),
     )
+
+
+def cases_of(connection: Connection, cluster: str, ids: Collection[str]) -> dict[str, Case]:
+    """These cases, as far as they are there. Raises SchemaMismatch."""
+    if not ids:
+        return {}
+    chosen = select(cases.c.body).where(cases.c.cluster == cluster, cases.c.id.in_([fit(key) for key in ids]))
+    return {case.id: case for case in (decoded(Case, body) for body in connection.execute(chosen).scalars())}
+
+
+def with_all_dismissals(connection: Connection, cluster: str, state: State) -> State:
+    """The same with those dismissals that are over: they stay in the table until a decision replaces the lot, so that
+    the table depends on the decisions alone, and not on when it was loaded.
+    """
+    return replace(state, dismissals=tuple(_dismissals(connection, cluster, None)))
 
 
 def save(connection: Connection, cluster: str, before: State, after: State) -> None:
@@ -74,8 +103,9 @@ def save(connection: Connection, cluster: str, before: State, after: State) -> N
         cases,
         [_case_row(cluster, case) for key, case in after.cases.items() if before.cases.get(key) is not case],
     )
-    _save_keyed(connection, cluster, holds, before.holds, after.holds, _hold_row)
-    _save_keyed(connection, cluster, words, before.words, after.words, _word_row)
+    _save_keyed(connection, cluster, holds.c.key, before.holds, after.holds, _hold_row)
+    _save_keyed(connection, cluster, words.c.key, before.words, after.words, _word_row)
+    _save_keyed(connection, cluster, versions.c.name, before.versions, after.versions, _version_row)
     if after.dismissals is not before.dismissals:
         connection.execute(delete(dismissals).where(dismissals.c.cluster == cluster))
         if after.dismissals:
@@ -85,15 +115,19 @@ def save(connection: Connection, cluster: str, before: State, after: State) -> N
 def _save_keyed(
     connection: Connection,
     cluster: str,
-    table: Table,
+    key: Column[str],
     before: Mapping[str, Record],
     after: Mapping[str, Record],
-    row: Callable[[str, Record], dict[str, Any]],
+    row: Callable[[str, str, Record], dict[str, Any]],
 ) -> None:
     """What stands by a key: written where it is new or another, and deleted where it stands no more."""
-    upsert(connection, table, [row(cluster, one) for key, one in after.items() if before.get(key) is not one])
-    if gone := [{"gone": fit(key)} for key in before.keys() - after.keys()]:
-        connection.execute(delete(table).where(table.c.cluster == cluster, table.c.key == bindparam("gone")), gone)
+    if before is after:
+        return
+    table = key.table
+    changed = [row(cluster, name, one) for name, one in after.items() if before.get(name) is not one]
+    upsert(connection, table, changed)
+    if gone := [{"gone": fit(name)} for name in before.keys() - after.keys()]:
+        connection.execute(delete(table).where(table.c.cluster == cluster, key == bindparam("gone")), gone)
 
 
 def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[str]:
@@ -110,18 +144,34 @@ def _cases(connection: Connection, cluster: str, now: datetime, also: Collection
 
 def _holds(connection: Connection, cluster: str) -> Iterable[Hold]:
     chosen = select(holds.c.body).where(holds.c.cluster == cluster).order_by(holds.c.since, holds.c.key)
-    return [_decoded(Hold, body) for body in connection.execute(chosen).scalars()]
+    return [decoded(Hold, body) for body in connection.execute(chosen).scalars()]
 
 
-def _dismissals(connection: Connection, cluster: str, now: datetime) -> Iterable[Dismissal]:
-    chosen = select(dismissals.c.body).where(dismissals.c.cluster == cluster, dismissals.c.until > now)
-    return [_decoded(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
+def _dismissals(connection: Connection, cluster: str, now: datetime | None) -> Iterable[Dismissal]:
+    """Those that stand at `now`; all that are there, where it is None."""
+    chosen = select(dismissals.c.body).where(dismissals.c.cluster == cluster)
+    if now is not None:
+        chosen = chosen.where(dismissals.c.until > now)
+    return [decoded(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
 
 
 def _words(connection: Connection, cluster: str) -> Iterable[Word]:
     """Those that are over as well: a decision ends them, so that the trail tells of it."""
     chosen = select(words.c.body).where(words.c.cluster == cluster).order_by(words.c.key)
-    return [_decoded(Word, body) for body in connection.execute(chosen).scalars()]
+    return [decoded(Word, body) for body in connection.execute(chosen).scalars()]
+
+
+def _versions(connection: Connection, cluster: str) -> dict[str, Version]:
+    chosen = select(versions.c.name, versions.c.body).where(versions.c.cluster == cluster).order_by(versions.c.name)
+    return {unescape(row.name): decoded(Version, row.body) for row in connection.execute(chosen)}
+
+
+def _pools(connection: Connection, cluster: str) -> dict[str, Census]:
+    """Of each pool as it was counted last."""
+    of_cluster = pool_sizes.c.cluster == cluster
+    last = select(func.max(pool_sizes.c.seq)).where(of_cluster).group_by(pool_sizes.c.pool)
+    chosen = select(pool_sizes).where(of_cluster, pool_sizes.c.seq.in_(last)).order_by(pool_sizes.c.pool)
+    return {unescape(row.pool): Census(row.nodes, row.gpus, row.at) for row in connection.execute(chosen)}
 
 
 def _recorded_until(connection: Connection, cluster: str) -> datetime | None:
@@ -166,23 +216,33 @@ def _case_row(cluster: str, case: Case) -> dict[str, Any]:
     }
 
 
-def _hold_row(cluster: str, hold: Hold) -> dict[str, Any]:
+def _hold_row(cluster: str, key: str, hold: Hold) -> dict[str, Any]:
     return {
         "cluster": cluster,
-        "key": fit(hold.key),
+        "key": fit(key),
         "held_by": hold.held_by.value,
         "since": hold.since,
         "body": encode(hold),
     }
 
 
-def _word_row(cluster: str, word: Word) -> dict[str, Any]:
+def _word_row(cluster: str, key: str, word: Word) -> dict[str, Any]:
     return {
         "cluster": cluster,
-        "key": fit(word.key),
+        "key": fit(key),
         "kind": word.kind.value,
         "until": word.until,
         "body": encode(word),
+    }
+
+
+def _version_row(cluster: str, name: str, version: Version) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "name": fit(name),
+        "hash": fit(version.hash),
+        "since": version.since,
+        "body": encode(version),
     }
 
 
@@ -197,7 +257,8 @@ def _dismissal_rows(cluster: str, standing: Iterable[Dismissal]) -> Iterable[dic
         }
 
 
-def _decoded(kind: type[Record], body: str) -> Record:
+def decoded(kind: type[Record], body: str) -> Record:
+    """The record of a row. Raises SchemaMismatch."""
     try:
         return decode_as(kind, body)
     except ValueError as error:

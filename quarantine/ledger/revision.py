@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, exists, inspect, select
 
 from quarantine.core.errors import SchemaMismatch
 from quarantine.ledger.schema import REVISION
@@ -10,6 +10,9 @@ from quarantine.ledger.url import masked
 
 # Alembic's own table; not among the models, since it is not ours to make.
 _version = Table("alembic_version", MetaData(), Column("version_num", String(32)))
+
+# A condition of a statement that must not be carried out on the tables of another version.
+is_ours = exists(select(_version.c.version_num).where(_version.c.version_num == REVISION))
 
 
 def current(connection: Connection) -> str | None:

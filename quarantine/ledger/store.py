@@ -11,11 +11,11 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from quarantine.core.decision import Decision, Request
+from quarantine.core.decision import Decision, Request, Word
+from quarantine.core.document import Written
 from quarantine.core.errors import UsageError
-from quarantine.core.policy import LoadedPolicy
 from quarantine.core.rulefiles import PolicyRun, RuleFile
-from quarantine.ledger import inbox, inforce, outbox, projections, revision, trail, writer
+from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
 from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.text import escape
 from quarantine.ledger.trail import Head
@@ -110,6 +110,10 @@ class SqlLedger:
         with reading(self._engine) as connection:
             return inbox.waiting(connection, self._cluster)
 
+    def words(self, until: datetime) -> Mapping[str, Word]:
+        """People's pauses and planned work as they stood at a moment, by key."""
+        return said.words(self._engine, self._cluster, until)
+
     def verify(self) -> Sound | Broken:
         """Walk the chain; the first bad row, or how many there are."""
         return verify(self._engine, self._cluster)
@@ -122,7 +126,7 @@ class SqlLedger:
             revision.require(connection)
             return writer.take_term(connection, self._cluster, holder, self._now())
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[LoadedPolicy] = ()) -> None:
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
         """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
 
         With no decisions, only the term is checked and the texts of the policies are kept. Raises ValueError for a

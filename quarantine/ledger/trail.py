@@ -93,16 +93,19 @@ def read(engine: Engine, cluster: str, *, node: str | None, case: str | None) ->
         chosen.append(decisions.c.case_id == fit(case))
     # A column is cut where a name is very long: the body has the last word.
     for row in pages(engine, chosen, decisions.c.seq, decisions.c.body, decisions.c.hash):
-        decision = _decoded(cluster, row.seq, row.body)
+        decision = decoded(cluster, row.seq, row.body)
         if (node is None or decision.node == node) and (case is None or decision.case == case):
             yield TrailRow(row.seq, decision, row.hash)
 
 
 def pages(
-    engine: Engine, chosen: Sequence[ColumnElement[bool]], *columns: Any, upto: int | None = None
+    engine: Engine, chosen: Sequence[ColumnElement[bool]], *columns: Any, after: int = 0, upto: int | None = None
 ) -> Iterator[Row[Any]]:
-    """Rows of `decisions` by ascending seq, which must be among the columns. Raises as `translated`."""
-    last = 0
+    """Rows of `decisions` by ascending seq, which must be among the columns. Raises as `translated`.
+
+    Bounds of seq are given as `after` and `upto`: with two lower ones SQLite would walk the whole trail between them.
+    """
+    last = after
     while True:
         page = select(*columns).where(and_(*chosen, decisions.c.seq > last)).order_by(decisions.c.seq).limit(PAGE)
         if upto is not None:
@@ -116,11 +119,8 @@ def pages(
         last = rows[-1].seq
 
 
-def _name(text: str | None) -> str | None:
-    return None if text is None else fit(text)
-
-
-def _decoded(cluster: str, seq: int, body: str) -> Decision:
+def decoded(cluster: str, seq: int, body: str) -> Decision:
+    """The decision of a row. Raises SchemaMismatch where this code cannot read it."""
     try:
         return decode(body)
     except ValueError as error:
@@ -128,3 +128,7 @@ def _decoded(cluster: str, seq: int, body: str) -> Decision:
             f"decision {seq} of cluster {cluster!r} cannot be read ({error}); run `quarantine audit verify`, and where "
             "the row is sound, upgrade the program"
         ) from error
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else fit(text)

@@ -7,23 +7,22 @@ is the newest state, and a second writer waits here and then finds that it has b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from quarantine.core.decision import Decision, State
+from quarantine.core.document import Written
 from quarantine.core.errors import Superseded
-from quarantine.core.policy import LoadedPolicy
-from quarantine.core.state import evolve
-from quarantine.ledger import projections
+from quarantine.ledger import projections, revision
 from quarantine.ledger.chain import GENESIS
-from quarantine.ledger.outbox import Changes
+from quarantine.ledger.fold import fold
 from quarantine.ledger.schema import clusters, decisions, policy_versions, requests
 from quarantine.ledger.text import fit, storable
 from quarantine.ledger.trail import Head, chained
-from quarantine.ledger.upsert import insert_into
+from quarantine.ledger.upsert import insert_all, insert_into
 
 
 def take_term(connection: Connection, cluster: str, holder: str, now: datetime) -> int:
@@ -39,12 +38,16 @@ def take_term(connection: Connection, cluster: str, holder: str, now: datetime) 
 
 
 def fence(connection: Connection, cluster: str, term: int, now: datetime) -> Head:
-    """Lock the cluster's row and return its head. Raises Superseded where the term is not the writer's any more."""
-    row = (clusters.c.cluster == cluster, clusters.c.term == term)
+    """Lock the cluster's row and return its head. Raises Superseded where the term is not the writer's any more.
+
+    Raises SchemaMismatch where somebody has migrated since the last look.
+    """
+    row = (clusters.c.cluster == cluster, clusters.c.term == term, revision.is_ours)
     touch = update(clusters).where(*row).values(updated_at=now).returning(clusters.c.seq, clusters.c.hash)
     found = connection.execute(touch).one_or_none()
     if found is not None:
         return Head(found.seq, found.hash)
+    revision.require(connection)
     present = connection.execute(select(clusters.c.term, clusters.c.holder).where(row[0])).one_or_none()
     by = "has no such cluster" if present is None else f"is at term {present.term}, held by {present.holder}"
     raise Superseded(f"term {term} of cluster {cluster!r} is over: the ledger {by}; this process must stop")
@@ -67,27 +70,25 @@ def append(
     committed. Raises ValueError as `evolve`.
     """
     named = {decision.case for decision in taken if decision.case is not None}
-    if known is None or known.head != head or not named <= known.state.cases.keys():
+    if known is None or known.head != head:
         known = Known(head, projections.load(connection, cluster, now, also=named))
-    before = state = known.state
-    outbox = Changes(cluster)
-    for seq, decision in enumerate(taken, start=head.seq + 1):
-        after = evolve(state, decision)
-        if decision.case is not None:
-            outbox.follow(seq, state.cases.get(decision.case), after.cases[decision.case])
-        state = after
+    before = known.state
+    # Those that are new are not there; those that ended long ago were not loaded.
+    if found := projections.cases_of(connection, cluster, named - before.cases.keys()):
+        before = replace(before, cases={**before.cases, **found})
+    if any(decision.until is not None for decision in taken):
+        before = projections.with_all_dismissals(connection, cluster, before)
     rows, new = chained(cluster, head, taken)
-    connection.execute(insert(decisions), rows)
-    outbox.save(connection)
-    projections.save(connection, cluster, before, state)
+    insert_all(connection, decisions, rows)
+    after = fold(connection, cluster, before, list(enumerate(taken, start=head.seq + 1)))
     _answer(connection, cluster, head, taken)
     advance = update(clusters).where(clusters.c.cluster == cluster).values(seq=new.seq, hash=new.hash)
     connection.execute(advance)
-    return Known(new, state)
+    return Known(new, after)
 
 
-def keep_texts(connection: Connection, cluster: str, policies: Sequence[LoadedPolicy], now: datetime) -> None:
-    """Keep the full text of every policy version that decides; those that are there stay as they are."""
+def keep_texts(connection: Connection, cluster: str, policies: Sequence[Written], now: datetime) -> None:
+    """Keep the full text of every version that decides or comes into force; those that are there stay as they are."""
     if not policies:
         return
     # Not ON CONFLICT DO NOTHING: SQLite's trigger against REPLACE runs before the conflict is seen.

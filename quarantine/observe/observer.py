@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import structlog
+
 from quarantine.core import promql
+from quarantine.core.decision import Decision, State
 from quarantine.core.model import Answer, Mode, Node, PolicyAnswers, Samples
 from quarantine.core.policy import Rules
 from quarantine.core.readings import boot_grace, needs_uptime, uptime_readings
 from quarantine.core.snapshot import Snapshot
-from quarantine.observe import machines
+from quarantine.observe import machines, traces
 from quarantine.observe.asking import Asker
 from quarantine.observe.policies import Questions
-from quarantine.ports import Clock, Cluster, LedgerView, Metrics, Procedures
+from quarantine.ports import Clock, Cluster, LedgerView, Metrics, Past, Procedures
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Pace:
     coverage_interval: timedelta = timedelta(minutes=5)
     delay: timedelta = timedelta(0)  # evaluate a little in the past, where samples arrive late
     workers: int = 4
+    traces: timedelta = timedelta(seconds=3)  # for the series of all of a cycle's decisions together
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class Observer:
     rules: Rules
     pace: Pace = field(default_factory=Pace)
     procedures: Procedures | None = None
+    past: Past | None = None  # None: decisions are recorded without a series
     _questions: Questions = field(default_factory=Questions)
 
     def snapshot(self, view: LedgerView, *, cluster: str, mode: Mode, actor: str) -> Snapshot:
@@ -66,6 +71,21 @@ class Observer:
             runs=machines.runs(self.procedures, self.rules, view.state),
             hardware=machines.hardware(ask, self.rules, view.state, nodes),
         )
+
+    def traced(self, decisions: Sequence[Decision], before: State) -> tuple[Decision, ...]:
+        """The decisions with a short series where their evidence opens a case or joins one. Changes nothing else.
+
+        Takes no longer than the pace allows, and never raises: what is decided does not depend on it. `before`: the
+        state that they were taken in.
+        """
+        if self.past is None:
+            return tuple(decisions)
+        limit, workers = self.pace.traces, self.pace.workers
+        try:
+            return traces.traced(decisions, before, self.rules, self.past, self.clock, limit=limit, workers=workers)
+        except Exception:  # noqa: BLE001  (a machine is taken out with a chart or without)
+            structlog.get_logger().exception("a defect left decisions without their series; please report it")
+            return tuple(decisions)
 
     def _policies(self, ask: Asker, view: LedgerView, nodes: Mapping[str, Node]) -> Mapping[str, PolicyAnswers]:
         rules, every = self.rules, self.pace.coverage_interval

@@ -57,11 +57,12 @@ class _Account:
 class PostgresServer:
     """A server with its own data in a temporary folder. Connections need no password and come from 127.0.0.1 only."""
 
-    def __init__(self, *, fsync: bool = False, parent: Path | None = None) -> None:
-        """Make the data folder and start. `fsync`: as in production, for benchmarks.
+    def __init__(self, *, fsync: bool = False, parent: Path | None = None, **settings: str) -> None:
+        """Make the data folder and start. `fsync`: as in production, for benchmarks. `settings`: in place of our own.
 
         Without it a killed server still keeps what it committed; a machine without power does not. Raises UsageError.
         """
+        self._settings = settings
         self._binaries = find_binaries()
         self._account = _account()
         self._fsync = fsync
@@ -123,8 +124,9 @@ class PostgresServer:
         }
         if not self._fsync:  # every new database goes through the log: keep that small
             options |= {"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "128MB", "min_wal_size": "32MB"}
+        options |= self._settings
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        command = [str(self._binaries / "postgres"), "-D", str(self._data), *flags]
+        command = [str(self._binaries / "postgres"), "-D", str(self.data), *flags]
         with self._log.open("ab") as log:
             self._process = _spawn(command, self._account, self._folder, log.fileno())
         self._watch(self._process.pid)
@@ -139,12 +141,16 @@ class PostgresServer:
     def kill(self) -> None:
         """As a power cut would: SIGKILL to the server and its children, in whatever they are doing. The data stay."""
         if self._process is not None:
-            children = _children(self._process.pid)
+            children = self.processes()[1:]
             self._process.kill()
             for child in children:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             self._reap(self._process)
+
+    def processes(self) -> list[int]:
+        """The server and its children, while it runs."""
+        return [] if self._process is None else [self._process.pid, *_children(self._process.pid)]
 
     def close(self) -> None:
         """Stop, and remove the data."""
@@ -153,7 +159,8 @@ class PostgresServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def _data(self) -> Path:
+    def data(self) -> Path:
+        """The data folder."""
         return self._folder / "data"
 
     @property
@@ -166,7 +173,7 @@ class PostgresServer:
 
     def _initdb(self) -> None:
         flags = ["-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
-        command = [str(self._binaries / "initdb"), "-D", str(self._data), *flags]
+        command = [str(self._binaries / "initdb"), "-D", str(self.data), *flags]
         with self._log.open("ab") as log:
             process = _spawn(command, self._account, self._folder, log.fileno())
         if process.wait(timeout=120) != 0:

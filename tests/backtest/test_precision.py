@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from quarantine.backtest.precision import Fate, cases_of, fate, precision
+from quarantine.backtest.precision import cases_of, precision
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.model import Machine
+from quarantine.core.record.milestones import Fate, fate
 from tests.backtest.results import HOUR, START, outage, result
 
 

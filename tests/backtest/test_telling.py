@@ -50,7 +50,7 @@ def test_the_comment_begins_with_its_marker_and_calls_nobody() -> None:
     assert told.startswith(MARKER + "\n")
     (row,) = [line for line in told.splitlines() if "everyone" in line]
     assert "@everyone" not in row
-    assert "\\|\\`x\\`\\<b\\>" in row
+    assert "\\|\\`x\\`&lt;b&gt;" in row
 
 
 def test_a_comment_fits_whatever_was_found() -> None:

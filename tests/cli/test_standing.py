@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from quarantine.cli import render, standing
+from quarantine.cli import standing, story
 from quarantine.cli.options import Output
 from quarantine.core.case import (
     Case,
@@ -141,17 +141,26 @@ def test_status_as_json_leaves_nothing_out(capsys: pytest.CaptureFixture[str]) -
     assert told["requests"][0]["scope"] == "pool/gpu"
 
 
+def test_status_as_markdown_tells_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    standing.status(view(), (), Output.MARKDOWN)
+    told = capsys.readouterr().out.replace("\\", "")
+    assert [said for said in EVERYTHING if said not in told] == []
+    assert told.startswith("| node | case | phase |")
+    standing.status(LedgerView(State(), (), ()), (), Output.MARKDOWN)
+    assert capsys.readouterr().out == "No case is open.\n"
+
+
 def test_explain_tells_what_people_said_of_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     made = Decision(
         NOW, Kind.DECIDED, Action.WAIVE, "an engineer keeps node-4 in service", "an engineer (cli)", "node-4"
     )
-    render.story("node-4", state(), [TrailRow(7, made, "h")], [], Output.TABLE)
+    story.show(story.Account("node-4", state(), [TrailRow(7, made, "h")]), Output.TABLE)
     told = capsys.readouterr().out
     assert "policy gpu-hot is paused" in told
     assert "node-4 stays in service until 2026-11-29 13:00 UTC" in told
     assert "node-7" not in told
     assert "#7  waive: an engineer keeps node-4 in service" in told
-    render.story("node-4", state(), [TrailRow(7, made, "h")], [], Output.JSON)
+    story.show(story.Account("node-4", state(), [TrailRow(7, made, "h")]), Output.JSON)
     data = json.loads(capsys.readouterr().out)
     assert [d["node"] for d in data["left_alone"]] == ["node-4"]
     assert data["trail"][0]["action"] == "waive"

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from quarantine.core import rulefiles
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import State
-from quarantine.core.law import Law
+from quarantine.core.law import Law, without_records
 from quarantine.core.model import DeviceKind, Mode
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.rulefiles import BrokenFile, InForce, PolicyRun
 from quarantine.core.signal import SignalSpec
+from quarantine.core.snapshot import Plan, Snapshot
 from tests.core.world import (
     FAILED,
     GPU_TEMPERATURE,
@@ -48,6 +49,11 @@ def law(
     return Law.of(InForce(rules(*policies), (), broken), known, SETTLE)
 
 
+def planned(found: Law, look: Snapshot) -> Plan:
+    """Without versions and sizes of pools: `test_versions` and `test_census` are about those."""
+    return without_records(found.plan(look))
+
+
 def held(state: State) -> dict[str, HeldBy]:
     return {key: hold.held_by for key, hold in state.holds.items()}
 
@@ -57,7 +63,7 @@ def held(state: State) -> dict[str, HeldBy]:
 
 def test_a_broken_file_is_held_once_and_lifted_when_it_is_repaired() -> None:
     broken = law(broken=(HOT, NEW))
-    made = broken.plan(snapshot())
+    made = planned(broken, snapshot())
     assert told(made) == [("judge", None, "broken-file"), ("judge", None, "broken-file")]
     assert made.decisions[0].reason == (
         "/p/hot.yaml stays in force as it was accepted on 2026-11-28 12:00 UTC: /p/hot.yaml:3:1: a tab stands here"
@@ -65,26 +71,26 @@ def test_a_broken_file_is_held_once_and_lifted_when_it_is_repaired() -> None:
     assert made.decisions[1].reason == "nothing of /p/new.yaml is in force: /p/new.yaml:1:1: the file is empty"
     state = after(State(), made)
     assert held(state) == {"rules//p/hot.yaml": HeldBy.BROKEN_FILE, "rules//p/new.yaml": HeldBy.BROKEN_FILE}
-    assert broken.plan(snapshot(state=state)).decisions == ()
+    assert planned(broken, snapshot(state=state)).decisions == ()
     assert rulefiles.newly_broken(State(), (HOT, NEW)) == (HOT, NEW)
     assert rulefiles.newly_broken(state, (HOT, NEW)) == ()
 
-    repaired = law(broken=(NEW,)).plan(snapshot(state=state))
+    repaired = planned(law(broken=(NEW,)), snapshot(state=state))
     assert [d.reason for d in repaired.decisions] == ["/p/hot.yaml is in force as it is, or is no more"]
     assert held(after(state, repaired)) == {"rules//p/new.yaml": HeldBy.BROKEN_FILE}
 
 
 def test_a_file_that_is_broken_in_another_way_is_said_again_and_is_not_newly_broken() -> None:
-    state = after(State(), law(broken=(HOT,)).plan(snapshot()))
+    state = after(State(), planned(law(broken=(HOT,)), snapshot()))
     other = replace(HOT, fault="/p/hot.yaml:9:1: a colon stands where none can")
-    made = law(broken=(other,)).plan(snapshot(state=state, now=NOW + MINUTE))
+    made = planned(law(broken=(other,)), snapshot(state=state, now=NOW + MINUTE))
     assert told(made) == [("judge", None, "broken-file")]
     assert after(state, made).holds["rules//p/hot.yaml"].reason == other.reason
     assert rulefiles.newly_broken(state, (other,)) == ()
 
 
 def test_a_broken_file_holds_back_nothing_else() -> None:
-    made = law(broken=(HOT,)).plan(snapshot(None, hot("node-3")))
+    made = planned(law(broken=(HOT,)), snapshot(None, hot("node-3")))
     assert told(made) == [("judge", None, "broken-file"), *TAKEN_OUT]
 
 
@@ -104,7 +110,7 @@ def cycles(count: int, known: Mapping[str, PolicyRun], *policies: LoadedPolicy, 
 def test_with_a_fresh_ledger_nothing_is_new() -> None:
     first = law()
     assert first.new == ()
-    assert told(first.plan(snapshot(None, hot("node-3")))) == TAKEN_OUT
+    assert told(planned(first, snapshot(None, hot("node-3")))) == TAKEN_OUT
 
 
 def test_after_a_look_without_policies_those_that_come_are_new() -> None:
@@ -128,12 +134,12 @@ def test_a_changed_policy_observes_for_its_first_cycles() -> None:
 def test_it_is_said_when_it_begins_and_ends_and_the_node_is_taken_out_then() -> None:
     known = law().runs
     changed = policy(trigger={"above": 50, "for": "5m"})
-    made = law(changed, known=known).plan(snapshot(None, hot("node-3")))
+    made = planned(law(changed, known=known), snapshot(None, hot("node-3")))
     assert told(made) == [("judge", None, "changed-policy"), ("quarantine", "node-3", "observe-mode")]
     assert made.decisions[0].policy_hash == changed.hash
     state = after(State(), made)
-    assert law(changed, known=known).plan(snapshot(None, hot("node-3"), state=state)).decisions == ()
-    made = cycles(SETTLE, known, changed).plan(snapshot(None, hot("node-3"), state=state))
+    assert planned(law(changed, known=known), snapshot(None, hot("node-3"), state=state)).decisions == ()
+    made = planned(cycles(SETTLE, known, changed), snapshot(None, hot("node-3"), state=state))
     assert told(made) == [("judge", None, None), *TAKEN_OUT]
     assert held(after(state, made)) == {}
 
@@ -199,20 +205,20 @@ def test_a_policy_that_only_observes_is_not_worth_a_word() -> None:
     changed = policy(mode="observe", trigger={"above": 50, "for": "5m"})
     found = law(changed, known=law().runs)
     assert found.new == ()
-    assert found.plan(snapshot()).decisions == ()
+    assert planned(found, snapshot()).decisions == ()
 
 
 def test_a_policy_that_left_while_it_was_new_is_lifted() -> None:
     known = law().runs
-    state = after(State(), law(policy(), flapping(mode="enforce"), known=known).plan(snapshot()))
+    state = after(State(), planned(law(policy(), flapping(mode="enforce"), known=known), snapshot()))
     assert held(state) == {"changed/ib-flapping": HeldBy.CHANGED}
-    assert held(after(state, law(known=known).plan(snapshot(state=state)))) == {}
+    assert held(after(state, planned(law(known=known), snapshot(state=state)))) == {}
 
 
 def test_a_machine_that_is_out_stays_out_while_its_policy_is_new() -> None:
     state, nodes = quarantined()
     changed = policy(trigger={"above": 50, "for": "5m"})
-    made = law(changed, known=law().runs).plan(snapshot(nodes, hot("node-3"), state=state))
+    made = planned(law(changed, known=law().runs), snapshot(nodes, hot("node-3"), state=state))
     assert told(made) == [("judge", None, "changed-policy")]
 
 

@@ -188,7 +188,7 @@ def test_row_a_program_took_our_taint_away_two_dozen_times_within_a_day(known: b
     assert len([d for d in rows if d.held_by is None]) == 24, "and it is put back, once an hour"
     assert "put back once an hour at most" in next(d.reason for d in rows if d.held_by is not None)
     state, made = look(state, nodes, law=law, now=now + 6 * HOUR)
-    assert told(made) == [("judge", None, None)]
+    assert told(made) == [("judge", "node-3", None)]
     assert state.holds == {}
 
 
@@ -228,7 +228,7 @@ def test_row_an_unknown_program_took_our_taint_away(by: str, who: str, what: str
     state, made = taken_away(state, nodes, by, NOW + timedelta(days=1))
     assert made.decisions == (), "told, and left alone"
     set_by_hand, made = look(state, nodes, now=NOW + timedelta(days=1))
-    assert told(made) == [("judge", None, None)]
+    assert told(made) == [("judge", "node-3", None)]
     assert set_by_hand.holds == {}
 
 
@@ -297,7 +297,7 @@ def test_row_our_cordon_is_gone() -> None:
     )
     assert look(state, uncordoned, hot("node-3"), now=NOW + HOUR)[1].decisions == (), "asked once"
     again, made = look(state, nodes, hot("node-3"))
-    assert told(made) == [("judge", None, None)]
+    assert told(made) == [("judge", "node-3", None)]
     assert again.holds == {}
     seen = snapshot(uncordoned, hot("node-3"), state=state, requests=[ask(RequestKind.RELEASE, "node-3")])
     released = after(state, plan(seen, rules()))

@@ -153,7 +153,7 @@ def test_a_suspicion_about_something_else_does_not_undo_a_persons_word() -> None
 def test_a_waiver_expires_and_the_machine_is_judged_afresh() -> None:
     _, state = decided(of(State(), None, hot("node-3"), requests=[say(WAIVE, "node-3")]))
     made, state = decided(of(state, None, hot("node-3"), at=NOW + 4 * HOUR))
-    assert told(made)[:2] == [("judge", None, None), ("quarantine", "node-3", None)]
+    assert told(made)[:2] == [("judge", "node-3", None), ("quarantine", "node-3", None)]
 
 
 def test_of_two_waivers_the_later_counts_and_covers_what_the_earlier_did() -> None:
@@ -239,7 +239,7 @@ def test_an_annotation_releases_a_machine_that_is_out_as_long_as_it_stands() -> 
     assert made.decisions == ()
     # Taken away early: as if it had never been there.
     made, state = decided(of(state, fleet(), hot("node-3"), at=NOW + 2 * HOUR))
-    assert told(made)[:3] == [("judge", None, None), ("judge", None, None), ("quarantine", "node-3", None)]
+    assert told(made)[:3] == [("judge", "node-3", None), ("judge", "node-3", None), ("quarantine", "node-3", None)]
 
 
 def test_an_annotation_ends_by_itself() -> None:

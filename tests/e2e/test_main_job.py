@@ -153,7 +153,8 @@ def test_the_trail_is_in_the_ledger_and_cannot_be_changed(cluster: World) -> Non
     cluster.heat(cluster.nodes[3])
     cluster.run_once()
     with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
-        [(count,)] = book.execute("select count(*) from decisions").fetchall()
+        about = "select count(*) from decisions where action not in ('policy', 'count')"
+        [(count,)] = book.execute(about).fetchall()
         assert count == 8
         with pytest.raises(sqlite3.Error, match="append"):
             book.execute("delete from decisions")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
+import sqlite3
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +178,46 @@ def test_metrics_on_an_address_that_is_taken_are_refused(quick: World) -> None:
     assert refused.exit_code == 2
     assert f"127.0.0.1:{port}" in refused.stderr
     assert "Traceback" not in refused.output
+
+
+def test_every_change_of_the_rules_is_a_decision_and_every_text_is_kept(quick: World) -> None:
+    """Each version that came into force, the fleet's and the defaults' as well; in each cycle after, nothing more."""
+    assert quick.run_once().exit_code == 0
+    begun = recorded(quick)
+    documents = {name for name, _, _ in begun}
+    assert {"fleet/fleet", "defaults/defaults", "gpu-hot"} <= documents
+    assert len(begun) == len(documents)
+    kept = texts(quick)
+    assert all(hashlib.sha256(kept[hash_].encode()).hexdigest() == hash_ for _, hash_, _ in begun)
+    assert next(kept[hash_] for name, hash_, _ in begun if name == "fleet/fleet").startswith("apiVersion")
+    assert quick.run_once().exit_code == 0
+    assert recorded(quick) == begun
+
+    quick.write_policies(lower)
+    file(quick, "infiniband-link-flapping.yaml").unlink()
+    for _ in range(2):
+        assert quick.run_once().exit_code == 0
+    changed, gone = recorded(quick)[len(begun) :]
+    assert changed[2].startswith("policy gpu-hot is changed from text ")
+    assert "above: 77" in texts(quick)[changed[1]]
+    assert gone[:2] == ("infiniband-link-flapping", None)
+    assert gone[2].startswith("policy infiniband-link-flapping is no more; it was in force since ")
+    assert len(sizes(quick)) == 1, "the pool is counted once"
+
+
+def recorded(cluster: World) -> list[tuple[str, Any, str]]:
+    """Name, hash and sentence of every change of the rules in the trail."""
+    with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
+        rows = book.execute("select body from decisions where action = 'policy' order by seq").fetchall()
+    bodies = [json.loads(body) for (body,) in rows]
+    return [(body["policy"], body.get("policy_hash"), body["reason"]) for body in bodies]
+
+
+def texts(cluster: World) -> dict[str, str]:
+    with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
+        return dict(book.execute("select hash, text from policy_versions").fetchall())
+
+
+def sizes(cluster: World) -> list[Any]:
+    with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
+        return book.execute("select pool, nodes, gpus from pool_sizes").fetchall()

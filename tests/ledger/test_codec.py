@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Evidence, Finding, HeldBy, Phase
 from quarantine.core.decision import Action, BudgetState, Decision, Dismissal, Hold, Kind, Request, RequestKind
 from quarantine.core.model import Device, DeviceKind, Machine, Severity, Verdict
+from quarantine.core.record.trace import Trace
 from quarantine.ledger.chain import GENESIS, link
 from quarantine.ledger.codec import decode, decode_as, encode
 from quarantine.ledger.text import NAME, escape, fit, storable, unescape
@@ -33,6 +34,16 @@ MAYBE_TEXT = st.none() | TEXT
 
 DEVICE = st.builds(Device, st.sampled_from(DeviceKind), TEXT, TEXT)
 MACHINE = st.builds(Machine, TEXT, TEXT, TEXT, TEXT)
+TRACE = st.builds(
+    Trace,
+    query=TEXT,
+    points=st.lists(st.tuples(TIME, NUMBER), max_size=4).map(tuple),
+    raw=st.booleans(),
+    bound=st.none() | NUMBER,
+    above=st.booleans(),
+    since=st.none() | TIME,
+    note=TEXT,
+)
 EVIDENCE = st.builds(
     Evidence,
     query=TEXT,
@@ -44,6 +55,7 @@ EVIDENCE = st.builds(
     covered=st.none() | st.integers(),
     others=st.dictionaries(TEXT, NUMBER, max_size=3),
     note=TEXT,
+    trace=st.none() | TRACE,
 )
 BUDGET = st.builds(BudgetState, TEXT, *[st.integers(0, 2**70)] * 7, spares=st.none() | st.integers(0, 2**70))
 DECISION = st.builds(

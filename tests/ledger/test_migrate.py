@@ -10,9 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, inspect, select, text, update
+from sqlalchemy import Column, MetaData, String, Table, delete, inspect, text, update
 
 from quarantine.core.errors import SchemaMismatch, UsageError
 from quarantine.ledger import drift, migrate
@@ -20,7 +19,7 @@ from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.schema import METADATA, REVISION
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
-from tests.ledger.samples import CLUSTER, dismissed, held, now, paused, policy, quarantined, request
+from tests.ledger.samples import CLUSTER, now, quarantined, request
 
 VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32)))
 
@@ -162,52 +161,6 @@ def test_a_newer_schema_is_not_migrated(url: str) -> None:
         connection.execute(update(VERSION).values(version_num=REVISION))
     engine.dispose()
     assert drift.differences(url) == []
-
-
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
-def test_a_ledger_of_an_earlier_revision_keeps_what_it_has(
-    empty_url: str, revision: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The rows of today's ledger, put into yesterday's tables, and migrated."""
-
-    def only_so_far(connection: Connection) -> None:
-        command.upgrade(migrate.config(connection), revision)
-
-    source = f"sqlite:///{tmp_path / 'source.db'}"
-    migrate.upgrade(source)
-    with open_ledger(source, CLUSTER, now=now) as ledger:
-        ledger.ask(request(1))
-        term = ledger.take_term("pod-1")
-        ledger.record(term, [quarantined(1), quarantined(2), held("h"), dismissed(2)], [policy()])
-        expected = ledger.load()
-    with monkeypatch.context() as patched:
-        patched.setattr(migrate, "_run", only_so_far)
-        migrate.upgrade(empty_url)
-    _copy(source, empty_url)
-    with pytest.raises(SchemaMismatch, match="older"):
-        migrate.check(empty_url)
-    assert migrate.upgrade(empty_url) == (revision, REVISION)
-    assert drift.differences(empty_url) == []
-    with open_ledger(empty_url, CLUSTER, now=now) as ledger:
-        assert isinstance(ledger.verify(), Sound)
-        assert ledger.load() == expected
-        assert expected.state.recorded_until is not None
-        ledger.record(ledger.take_term("pod-2"), [paused("all")])
-        assert set(ledger.load().state.words) == {"pause/all"}
-
-
-def _copy(source: str, target: str) -> None:
-    """Every row whose table the target has."""
-    from_, to = make_engine(source), make_engine(target)
-    with reading(from_) as old, writing(to) as new:
-        there = set(inspect(new).get_table_names())
-        for table in (t for t in METADATA.sorted_tables if t.name in there):
-            columns = {column["name"] for column in inspect(new).get_columns(table.name)}
-            rows = [dict(row._mapping) for row in old.execute(select(table))]
-            if rows:
-                new.execute(insert(table), [{k: v for k, v in row.items() if k in columns} for row in rows])
-    from_.dispose()
-    to.dispose()
 
 
 def test_a_database_that_lost_its_revision_is_refused(url: str) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
-from quarantine.core.case import Case, Effect, EffectStatus, HeldBy
-from quarantine.core.decision import Action, Decision, Kind, State
-from quarantine.core.model import Verdict
+from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
+from quarantine.core.decision import ACTION_OF, Action, Census, Decision, Kind, State
+from quarantine.core.model import Machine, Verdict
+from quarantine.core.record import milestones, spans
+from quarantine.core.record.milestones import Milestones
+from quarantine.core.record.spans import HoldSpan
 from quarantine.core.state import evolve, fold
-from quarantine.ledger.engine import make_engine
+from quarantine.ledger import schema
+from quarantine.ledger.engine import make_engine, reading
 from quarantine.ledger.outbox import key_of
+from quarantine.ledger.rebuild import rebuild
+from quarantine.ledger.records import milestones_of, span_of
 from quarantine.ledger.store import SqlLedger
 from quarantine.ledger.verify import Sound
 from tests.ledger.samples import (
@@ -36,7 +42,7 @@ from tests.ledger.samples import (
 
 OPERATIONS = (
     *("open", "adopt", "join", "again", "recover", "settle", "fail", "release", "dismiss", "hold", "lift"),
-    *("waive", "pause", "resume"),
+    *("waive", "pause", "resume", "identify", "swap", "close", "version", "count", "answer"),
 )
 Step = tuple[str, int, int]
 STEP = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 2), st.integers(0, 4))
@@ -66,11 +72,37 @@ def test_the_tables_are_the_fold_of_the_decisions(engine: Engine, steps: list[li
         view = SqlLedger(engine, cluster, now=now).load()
         assert view.state == still_needed(whole)
         assert {effect.key for effect in view.pending} == set(pending(whole))
+    times, held_spans = told(taken)
+    with reading(engine) as connection:
+        rows = connection.execute(select(schema.milestones).where(schema.milestones.c.cluster == cluster))
+        assert {row.case_id: milestones_of(row) for row in rows} == times
+        rows = connection.execute(select(schema.hold_spans).where(schema.hold_spans.c.cluster == cluster))
+        assert {row.seq: span_of(row) for row in rows} == held_spans
+    made = rebuild(engine, cluster, now=NOW)
+    assert made.sound
+    assert made.decisions == len(taken)
     reader = SqlLedger(engine, cluster, now=now)
     assert [row.decision for row in reader.decisions()] == taken
     found = reader.verify()
     assert isinstance(found, Sound)
     assert found.count == len(taken)
+
+
+def told(taken: Sequence[Decision]) -> tuple[dict[str, Milestones], dict[int, HoldSpan]]:
+    """The times of cases and the spans of holds, folded in memory and one decision at a time."""
+    state = State()
+    times: dict[str, Milestones] = {}
+    standing: Mapping[str, HoldSpan] = {}
+    known: dict[int, HoldSpan] = {}
+    for seq, decision in enumerate(taken, start=1):
+        key = decision.case or ""
+        before, state = state.cases.get(key), evolve(state, decision)
+        changed = spans.follow(standing, seq, decision, before, state.cases.get(key))
+        standing = spans.stand(standing, changed)
+        known |= {span.seq: span for span in changed}
+        if key:
+            times[key] = milestones.follow(times.get(key), decision, state.cases[key])
+    return times, known
 
 
 def still_needed(state: State) -> State:
@@ -117,6 +149,8 @@ def decided(state: State, step: Step, at: datetime) -> Decision | None:
     elif operation in ("pause", "resume"):
         until = NOW + timedelta(days=detail - 2) if detail else None  # some are over, and stand until that is decided
         made = paused(f"pool/{node}", at=at, until=until) if operation == "pause" else resumed(f"pool/{node}")
+    elif operation in ("version", "count", "answer"):
+        made = of_no_machine(operation, node, detail, at)
     elif operation == "waive":
         marked = case.id if case is not None and case.marked else None
         made = waived(node, case=marked, until=NOW + timedelta(days=detail - 1, minutes=1))
@@ -128,6 +162,18 @@ def decided(state: State, step: Step, at: datetime) -> Decision | None:
     else:
         made = None
     return None if made is None else replace(made, at=at)
+
+
+def of_no_machine(operation: str, number: int, detail: int, at: datetime) -> Decision:
+    """A version that came into force or is no more, a pool that was counted, an answer."""
+    made = Decision(at, Kind.DECIDED, Action.ANSWER, "it is so", "controller 0.1.0")
+    if operation == "version":
+        hash_ = f"{detail:064x}" if detail else None
+        return replace(made, action=Action.POLICY, policy=f"policy-{number}", policy_hash=hash_, policy_revision="12ab")
+    if operation == "count":
+        census = Census(detail * 100, detail * 800, at)
+        return replace(made, action=Action.COUNT, pool=f"pool-{number}", census=census)
+    return replace(made, request=f"r-{detail}", node=f"node-{number}")
 
 
 def about(case: Case, operation: str, node: int, detail: int) -> Decision | None:
@@ -142,9 +188,25 @@ def about(case: Case, operation: str, node: int, detail: int) -> Decision | None
         made = replace(quarantined(node, effects=()), action=Action.RECOVER, verdict=Verdict.GOOD)
     elif operation in ("settle", "fail") and waiting:
         kind = Kind.DONE if operation == "settle" else Kind.FAILED
-        made = outcome(waiting[detail % len(waiting)], node, ref=f"R-{detail}", kind=kind)
+        effect = waiting[detail % len(waiting)]
+        made = replace(outcome(effect, node, ref=f"R-{detail}", kind=kind), action=ACTION_OF[effect], provider="acme")
+    elif operation in ("identify", "swap"):
+        made = renewed(case, operation, detail)
+    elif operation == "close" and not waiting:
+        made = replace(ended(node), action=Action.WITHDRAW, phase=None, effects=(Effect.CLOSE,))
     elif operation == "release":
         made = ended(node)
     elif operation == "dismiss":
         made = dismissed(node, until=NOW + timedelta(days=detail - 1, minutes=1))
     return None if made is None else replace(made, case=case.id)
+
+
+def renewed(case: Case, operation: str, detail: int) -> Decision:
+    """More is known of the machine, or another one is in its place."""
+    made = replace(quarantined(0, effects=()), policy=None, device=None, evidence=None, phase=None)
+    if operation == "identify":
+        gpus = tuple(f"GPU-{case.node}-{number}" for number in range(detail))
+        return replace(made, action=Action.IDENTIFY, node=case.node, machine=replace(case.machine, gpus=gpus))
+    other = Machine(f"uid-{case.node}-{detail}", f"provider://{detail}", f"system-{case.node}-{detail}")
+    phase = Phase.SWAPPED if case.phase is Phase.SWAP_REQUESTED else None
+    return replace(made, action=Action.SWAP, node=case.node, machine=other, phase=phase)

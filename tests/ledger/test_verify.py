@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Self
 
 import pytest
 from sqlalchemy import Connection, Engine, delete, insert, select, text, update
 
-from quarantine.ledger import trail
 from quarantine.ledger import verify as verifying
+from quarantine.ledger import walk
 from quarantine.ledger.engine import make_engine, writing
 from quarantine.ledger.schema import TRIGGERS, clusters, decisions
 from quarantine.ledger.store import SqlLedger
 from quarantine.ledger.trail import Head, chained
 from quarantine.ledger.verify import Broken, Sound, verify
-from tests.ledger.samples import CLUSTER, held, quarantined
+from tests.ledger.samples import CLUSTER, NOW, held, now, quarantined
 
 SIZE = 12
 
 
-@pytest.fixture
-def owner(ledger: SqlLedger, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """Twelve rows, read in pages of five, and a connection of somebody who has switched the triggers off."""
-    monkeypatch.setattr(trail, "PAGE", 5)
+@pytest.fixture(params=[7, 3])
+def owner(
+    ledger: SqlLedger, url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    """Twelve rows, in pages of five and stretches of some length, and somebody who has switched the triggers off."""
+    monkeypatch.setattr(walk, "PAGE", 5)
+    monkeypatch.setattr(verifying, "STRETCH", request.param)
     ledger.record(ledger.take_term("pod-1"), [quarantined(n, effects=()) for n in range(SIZE)])
     engine = make_engine(url)
     with writing(engine) as connection:
@@ -101,6 +108,9 @@ TAMPERING: dict[str, tuple[Tamper, int, str]] = {
     "the last row": (_alter("body", "{}", SIZE), SIZE, "altered"),
     "two rows": (lambda c: (_alter("body", "{}", 9)(c), _alter("body", "{}", 4)(c)), 4, "altered"),
     "one deleted": (_delete(7), 7, "missing: row 8 comes next"),
+    "the first of a stretch deleted": (_delete(8), 8, "missing: row 9 comes next"),
+    "the last of a stretch altered": (_alter("hash", "0" * 64, 6), 6, "altered"),
+    "a stretch deleted": (_delete(7, 8, 9), 7, "missing: row 10 comes next"),
     "a page deleted": (_delete(4, 5, 6, 7, 8, 9, 10), 4, "missing: row 11 comes next"),
     "the first deleted": (_delete(1), 1, "missing"),
     "the end deleted": (_delete(11, 12), 11, "missing: the head of the chain is row 12"),
@@ -157,3 +167,100 @@ def test_an_empty_trail_is_sound(ledger: SqlLedger) -> None:
     assert ledger.verify() == Sound(0, "0" * 64)
     ledger.take_term("pod-1")
     assert ledger.verify() == Sound(0, "0" * 64)
+
+
+# --- by several processes ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "WORTH_IT", 1)
+    monkeypatch.setattr(verifying, "STRETCH", 3)
+
+
+@pytest.mark.parametrize("owner", [3], indirect=True)
+@pytest.mark.parametrize("what", ["nothing", "the text", "a page deleted"])
+def test_several_processes_find_what_one_finds(
+    ledger: SqlLedger, owner: Engine, shared: None, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if what != "nothing":
+        with writing(owner) as connection:
+            TAMPERING[what][0](connection)
+    alone = ledger.verify()
+    assert isinstance(alone, Sound if what == "nothing" else Broken)
+    told: list[tuple[int, int]] = []
+
+    def refuse(*_: object) -> object:
+        raise AssertionError("this process walks itself")
+
+    monkeypatch.setattr(verifying, "walk", refuse)
+    assert verify(owner, CLUSTER, workers=2, progress=lambda *done: told.append(done)) == alone
+    assert told == [(n, SIZE) for n in ((3, 6, 9, 12) if what == "nothing" else (3, 6) if what == "the text" else (3,))]
+
+
+class Dying:
+    """A pool that is killed after so many answers; -1: that cannot even be made."""
+
+    answers = 0
+
+    def __init__(self, *_: object, initargs: tuple[Any, ...], **__: object) -> None:
+        if self.answers < 0:
+            raise OSError("no semaphores here")
+        self.engine = make_engine(initargs[0])
+
+    def map(self, _: object, names: Iterable[str], todo: Iterable[walk.Stretch]) -> Iterator[walk.Walked]:
+        for number, (name, stretch) in enumerate(zip(names, todo, strict=True)):
+            if number == self.answers:
+                raise BrokenProcessPool
+            yield walk.walk(self.engine, name, stretch)
+
+    def shutdown(self, *, cancel_futures: bool) -> Self:
+        assert cancel_futures
+        self.engine.dispose()
+        return self
+
+
+@pytest.mark.parametrize("answers", [-1, 0, 2])
+def test_what_other_processes_leave_undone_is_done_by_this_one(
+    ledger: SqlLedger, shared: None, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.record(ledger.take_term("pod-1"), [quarantined(n, effects=()) for n in range(SIZE)])
+    monkeypatch.setattr(verifying, "ProcessPoolExecutor", Dying)
+    monkeypatch.setattr(Dying, "answers", answers)
+    told: list[int] = []
+    found = verify(ledger._engine, CLUSTER, workers=2, progress=lambda done, _: told.append(done))
+    assert found == ledger.verify()
+    assert isinstance(found, Sound)
+    assert told == [3, 6, 9, 12]
+
+
+# --- columns, the quick way and the exact one -------------------------------------------------------------------------
+
+
+TIMES = [timedelta(0), timedelta(microseconds=1), timedelta(microseconds=500_000), timedelta(days=-5000, seconds=10)]
+
+
+def test_ordinary_rows_are_verified_the_quick_way(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "_fault", None)
+    ordinary = [quarantined(n, at=NOW + later, effects=()) for n, later in enumerate(TIMES)]
+    ledger.record(ledger.take_term("pod-1"), [*ordinary, held("x")])
+    assert isinstance(ledger.verify(), Sound)
+
+
+def test_uncommon_text_is_verified_the_exact_way(ledger: SqlLedger) -> None:
+    odd = ["a\x00b", "\ud800", "back\\slash", "x" * 500, "é" * 401, "💥", "\\u0000", ""]
+    taken = [
+        replace(quarantined(n, effects=()), node=text, case=f"c-{n}-{text}", pool=text, reason=text * 10, actor=text)
+        for n, text in enumerate(odd)
+    ]
+    ledger.record(ledger.take_term("pod-1"), taken)
+    assert isinstance(ledger.verify(), Sound)
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("option", ["-c timezone=Asia/Kolkata", "-c timezone=America/St_Johns"])
+def test_a_server_that_writes_times_its_own_way_is_no_fault(ledger: SqlLedger, url: str, option: str) -> None:
+    ledger.record(ledger.take_term("pod-1"), [quarantined(n, at=NOW + at, effects=()) for n, at in enumerate(TIMES)])
+    with SqlLedger(make_engine(f"{url}?options={option.replace(' ', '%20')}"), CLUSTER, now=now) as elsewhere:
+        assert elsewhere.verify() == ledger.verify()
+    assert isinstance(ledger.verify(), Sound)

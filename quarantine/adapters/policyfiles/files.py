@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from quarantine.adapters.policyfiles import checkout
 from quarantine.adapters.policyfiles.faults import Fault
 
 MAX_FILES = 1000
@@ -99,6 +100,7 @@ def revision_of(directory: Path, root: Path) -> str | None:
     """The git revision of a directory's policies; `…-dirty` where the directory differs from it; None if not known.
 
     A file REVISION in the directory, or above it up to `root`, is believed first: a ConfigMap or an image has no git.
+    Then git is asked; where it is missing or refuses (a checkout that belongs to somebody else), its files are read.
     """
     for place in (directory, *directory.parents):
         if (told := _told(place / REVISION_FILE)) is not None:
@@ -106,8 +108,10 @@ def revision_of(directory: Path, root: Path) -> str | None:
         if place == root:
             break
     found = _git(directory, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if not found:
+        return checkout.revision(directory)
     # A directory that HEAD does not have (ignored, new, an installed package within a repository) is not of it.
-    if not found or _git(directory, "rev-parse", "--verify", "--quiet", "HEAD:./") is None:
+    if _git(directory, "rev-parse", "--verify", "--quiet", "HEAD:./") is None:
         return None
     changes = _git(directory, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=all", "--", ".")
     return found if changes == "" else f"{found}-dirty"

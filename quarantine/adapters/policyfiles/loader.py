@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from quarantine.adapters.policyfiles.faults import Fault, Placed, PolicyFaults, fault_at, note_at
@@ -25,8 +26,9 @@ from quarantine.adapters.policyfiles.semantics import (
 from quarantine.adapters.policyfiles.strictyaml import StrictDocument
 from quarantine.core.contradiction import Contradiction
 from quarantine.core.contradictions import contradictions, fleet_contradictions, signal_contradictions
+from quarantine.core.defaults import Defaults
 from quarantine.core.fleet import Fleet, FleetSpec
-from quarantine.core.policy import LoadedPolicy, Policy, Rules
+from quarantine.core.policy import LoadedDocument, LoadedPolicy, Policy, Rules
 from quarantine.core.procedure import Procedure, ProcedureSpec
 from quarantine.core.shadows import shadowed
 from quarantine.core.signal import Signal, SignalSpec
@@ -80,8 +82,12 @@ def check_paths(
     fleet = fleets[0][1].spec if fleets and not fleet_found else None
     signals = _sound_signals(read, fleets[0][1].spec.matchers if fleets else {})
     procedures = _sound_procedures(read)
-    policies = _sound_policies(read, signals, procedures, fleets[0][1].spec if fleets else None)
-    rules = Rules(policies, signals, fleet, prefix=prefix, procedures=procedures) if fleet else None
+    revisions: dict[Path, str | None] = {}
+    policies = _sound_policies(read, signals, procedures, fleets[0][1].spec if fleets else None, revisions)
+    rules = None
+    if fleet:
+        kept = tuple(_documents(read, revisions))
+        rules = Rules(policies, signals, fleet, prefix=prefix, procedures=procedures, documents=kept)
     notes: list[Fault] = []
     if rules:
         rules = _without_bad_queries(read, rules)
@@ -153,9 +159,9 @@ def _sound_policies(
     sound: Mapping[str, SignalSpec],
     procedures: Mapping[str, ProcedureSpec],
     fleet: FleetSpec | None,
+    revisions: dict[Path, str | None],
 ) -> tuple[LoadedPolicy, ...]:
     signals, named = _named_signals(read), _named_procedures(read)
-    revisions: dict[Path, str | None] = {}
     loaded = []
     for document, placed, model in read.documents:
         if not isinstance(model, Policy):
@@ -191,21 +197,43 @@ def _named(policy: Policy, fleet: FleetSpec | None) -> set[str]:
 
 
 def _loaded(document: StrictDocument, policy: Policy, read: Read, revisions: dict[Path, str | None]) -> LoadedPolicy:
-    file, root = read.roots[document.source]
     # What the Defaults and its procedures say is a part of what it means, so a change of theirs is a change of it.
     used = [read.defaults_of(document)]
     used += [read.first.get(("Procedure", name)) for name in policy.spec.response.procedures]
     text = "---\n".join((document.text, *(other.text for other in used if other is not None)))
-    if file.parent not in revisions:
-        revisions[file.parent] = revision_of(file.parent, root)
     return LoadedPolicy(
         name=policy.metadata.name,
         spec=policy.spec,
-        hash=hashlib.sha256(text.encode()).hexdigest(),
+        hash=_hash(text),
         text=text,
-        revision=revisions[file.parent],
+        revision=_revision(document, read, revisions),
         place=f"{document.source}:{document.line}",
     )
+
+
+def _documents(read: Read, revisions: dict[Path, str | None]) -> Iterator[LoadedDocument]:
+    """Whose versions the trail follows beside the policies. Of each kind there is one: a second is a fault."""
+    for kind in (Defaults, Fleet):
+        found = ((d, m.metadata.name) for d, _, m in read.documents if isinstance(m, kind))
+        for document, name in islice(found, 1):
+            yield LoadedDocument(
+                name=f"{kind.__name__.lower()}/{name}",
+                hash=_hash(document.text),
+                text=document.text,
+                revision=_revision(document, read, revisions),
+                place=f"{document.source}:{document.line}",
+            )
+
+
+def _revision(document: StrictDocument, read: Read, known: dict[Path, str | None]) -> str | None:
+    file, root = read.roots[document.source]
+    if file.parent not in known:
+        known[file.parent] = revision_of(file.parent, root)
+    return known[file.parent]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _without_bad_queries(read: Read, rules: Rules) -> Rules:

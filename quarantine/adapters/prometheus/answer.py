@@ -78,7 +78,7 @@ def envelope(reply: Reply, wanted: ResultType = "vector") -> Mapping[str, Any]:
     if not isinstance(data, dict) or not isinstance(data.get("result"), list):
         raise unexpected("an answer without its result")
     if (kind := data.get("resultType")) != wanted:
-        advice = "correct the query: it must give an instant vector"
+        advice = _NOT_PROMETHEUS if wanted == "matrix" else "correct the query: it must give an instant vector"
         raise Problem(FailureKind.GARBLED, f"answered with a {flat(str(kind), 20)} instead of a {wanted}", advice)
     return payload
 

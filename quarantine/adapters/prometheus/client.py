@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 import warnings
+from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from threading import BoundedSemaphore, Lock, Thread
 from time import monotonic
@@ -79,8 +80,23 @@ class PrometheusMetrics:
             return Failed(problem.kind, problem.sentence(self._settings.endpoint), promql)
         return Samples(question.answer, promql)
 
-    def query_range(self, promql: str, grid: Grid, *, timeout: timedelta) -> RangeAnswer:
-        """At every step of `grid`. Never raises. Each request that it takes ends as that of `query` does."""
+    def query_samples(self, promql: str, within: Grid, *, timeout: timedelta) -> RangeAnswer:
+        """The samples of a range selector as they were scraped, asked at the end of `within`, a grid of milliseconds.
+
+        Never raises. Ends as `query` does.
+        """
+        question = _Scraped(promql, within)
+        try:
+            self._ask_in_time(question, timeout)
+        except Problem as problem:
+            return Failed(problem.kind, problem.sentence(self._settings.endpoint), promql)
+        return Tracks(question.answer, within, promql)
+
+    def query_range(self, promql: str, grid: Grid, *, timeout: timedelta, at_once: bool = False) -> RangeAnswer:
+        """At every step of `grid`. Never raises. Each request that it takes ends as that of `query` does.
+
+        `at_once`: it takes one, or has no answer.
+        """
 
         def ask(part: Grid) -> tuple[Track, ...]:
             question = _Range(promql, part)
@@ -88,6 +104,8 @@ class PrometheusMetrics:
             return question.answer
 
         try:
+            if at_once:
+                return Tracks(ask(grid), grid, promql)
             found, longest = ranges.gather(grid, ask, self._longest.get(promql, ranges.LONGEST))
         except Problem as problem:
             return Failed(problem.kind, problem.sentence(f"{self._settings.endpoint}_range"), promql)
@@ -95,10 +113,10 @@ class PrometheusMetrics:
             self._longest[promql] = longest  # the same query comes again for the next stretch
         return Tracks(found, grid, promql)
 
-    def _ask_in_time(self, question: _Instant | _Range, timeout: timedelta) -> None:
+    def _ask_in_time(self, question: _Question, timeout: timedelta) -> None:
         """On a thread of its own: a name look-up has no timeout and cannot be interrupted, only left behind."""
         seconds = min(timeout, self._settings.timeout).total_seconds()
-        exchange = question.exchange = Exchange(seconds)
+        exchange = question.exchange = Exchange(seconds, matrix=question.matrix)
         if exchange.remaining() <= 0:
             raise too_late(connected=False, limit=max(0.0, seconds))
         if not self._free.acquire(timeout=max(0.0, exchange.remaining())):
@@ -115,7 +133,7 @@ class PrometheusMetrics:
         if question.problem is not None:
             raise question.problem
 
-    def _start(self, question: _Instant | _Range) -> None:
+    def _start(self, question: _Question) -> None:
         with self._lock:
             self._running.add(question.exchange)
             closed = self._closed
@@ -136,7 +154,7 @@ class PrometheusMetrics:
         exchange.finish()
         self._free.release()
 
-    def _run(self, question: _Instant | _Range) -> None:
+    def _run(self, question: _Question) -> None:
         CURRENT.set(question.exchange)  # of this thread only
         try:
             question.take(self._ask(question))
@@ -149,7 +167,7 @@ class PrometheusMetrics:
         finally:
             self._end(question.exchange)
 
-    def _ask(self, question: _Instant | _Range) -> Any:
+    def _ask(self, question: _Question) -> Any:
         try:
             return self._ask_once(question)
         except Problem as problem:
@@ -160,7 +178,7 @@ class PrometheusMetrics:
                 raise
         return self._ask_once(question)
 
-    def _ask_once(self, question: _Instant | _Range) -> Any:
+    def _ask_once(self, question: _Question) -> Any:
         parameters = {
             "timeout": f"{_servers_share(question.exchange.remaining())}ms",
             **PARAMETERS[self._settings.flavour],
@@ -175,18 +193,29 @@ class PrometheusMetrics:
             raise translate(error) from error
 
 
-class _Question:
+class _Question(ABC):
     """What one thread is asked, and what became of it."""
 
     exchange: Exchange
+    matrix = True  # whether the answer is one, and no vector
 
     def __init__(self, promql: str) -> None:
         self.promql = promql
         self.problem: Problem | None = None
 
+    @abstractmethod
+    def put(self, client: PrometheusConnect, parameters: dict[str, str]) -> Any:
+        """Ask. Returns the result as it was decoded."""
+
+    @abstractmethod
+    def take(self, result: Any) -> None:
+        """Understand it. Raises Problem."""
+
 
 class _Instant(_Question):
     """At one moment."""
+
+    matrix = False
 
     def __init__(self, promql: str, at: datetime) -> None:
         super().__init__(promql)
@@ -217,6 +246,13 @@ class _Range(_Question):
 
     def take(self, result: Any) -> None:
         self.answer = ranges.tracks(result, self.grid)
+
+
+class _Scraped(_Range):
+    """At one moment, for the samples of the time before it."""
+
+    def put(self, client: PrometheusConnect, parameters: dict[str, str]) -> Any:
+        return client.custom_query(self.promql, params={**parameters, "time": unix_seconds(self.grid.end)})
 
 
 def _servers_share(seconds: float) -> int:

@@ -21,9 +21,10 @@ CURRENT: ContextVar[Exchange | None] = ContextVar("current exchange", default=No
 
 
 class Exchange:
-    """What one query does on the wire, within `seconds` from now."""
+    """What one query does on the wire, within `seconds` from now. `matrix`: its answer is one, and no vector."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, matrix: bool = False) -> None:
+        self.matrix = matrix
         self._end = monotonic() + seconds
         self._lock = Lock()
         self._socket: socket.socket | None = None

@@ -22,7 +22,9 @@ from quarantine.core.model import FailureKind
 
 LONGEST_URL = 4096  # characters of a query string; proxies refuse 8 KiB
 _CHUNK = 64 * 1024
-_RANGE_BODY = 16 * 1024**2  # bytes of a range query's answer: decoded, its many small numbers take ten times as much
+_MATRIX_BODY = (
+    16 * 1024**2
+)  # bytes of an answer with many values: decoded, its many small numbers take ten times as much
 _LONGER = 0.5  # seconds: the exchange is broken off at its end; a socket's own time-out only ends what was left behind
 
 
@@ -91,14 +93,14 @@ class AskingSession(requests.Session):
         kwargs |= {"timeout": max(0.0, seconds) + _LONGER, "stream": True, "allow_redirects": False}
         if len(urlencode(kwargs.get("params") or {})) > LONGEST_URL:
             kwargs |= {"method": "POST", "params": None, "data": kwargs["params"]}
-        ranged = str(kwargs.get("url", "")).endswith("/query_range")
-        limit = min(self._settings.max_body, _RANGE_BODY) if ranged else self._settings.max_body
+        matrix = exchange is not None and exchange.matrix
+        limit = min(self._settings.max_body, _MATRIX_BODY) if matrix else self._settings.max_body
         response = super().request(*args, **kwargs)
         with response:
             body = _body(response, limit)
         content_type = response.headers.get("Content-Type", "")
         reply = Reply(response.status_code, content_type, body, self._settings.mask)
-        return CheckedResponse(envelope(reply, "matrix" if ranged else "vector"))
+        return CheckedResponse(envelope(reply, "matrix" if matrix else "vector"))
 
 
 def _body(response: requests.Response, limit: int) -> bytes:

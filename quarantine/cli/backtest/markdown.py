@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from quarantine.cli.backtest import words
 from quarantine.cli.backtest.words import Report
+from quarantine.cli.markdown import table, written
 
 MARKER = "<!-- quarantine policy backtest -->"  # by it the comment is found again, and changed in place
 LONGEST_COMMENT = 60_000  # characters; GitHub takes 65,536
 _MOST = 50  # rows of one table
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 
 
 def markdown(report: Report) -> str:
@@ -22,9 +21,9 @@ def markdown(report: Report) -> str:
         MARKER,
         "### Backtest of the policies",
         "",
-        f"**{_safe(words.headline(report))}**",
+        f"**{written(words.headline(report))}**",
         "",
-        _safe(words.period(result)),
+        written(words.period(result)),
         "",
     ]
     if difference is None:
@@ -35,12 +34,12 @@ def markdown(report: Report) -> str:
         parts += _md_table("At another time or by another policy", words.MOVED, words.moved_rows(difference))
     if report.record is not None:
         parts += _md_table("By the trail", words.SCORE, words.score_rows(report.record))
-        parts += [_safe(words.missed(report.record)), ""]
+        parts += [written(words.missed(report.record)), ""]
     for line in words.unseen(result):
-        parts += [f"> **Not known:** {_safe(line)}", ""]
+        parts += [f"> **Not known:** {written(line)}", ""]
     held = list(words.held_rows([h for h in result.held if not h.stray], result))
     parts += _folded(f"Found, and held back ({len(held)})", _md_table("", words.HELD, held)) if held else []
-    parts += _folded("What this assumes", [f"- {_safe(line)}" for line in result.assumptions])
+    parts += _folded("What this assumes", [f"- {written(line)}" for line in result.assumptions])
     text = "\n".join(parts)
     return text if len(text) <= LONGEST_COMMENT else _cut(text)
 
@@ -56,20 +55,9 @@ def _md_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -
     found = list(rows)
     if not found:
         return []
-    lines = [f"**{title}**", ""] if title else []
-    lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    lines += ["| " + " | ".join(map(_safe, row)) + " |" for row in found[:_MOST]]
-    if len(found) > _MOST:
-        lines += ["", f"… and {len(found) - _MOST} more."]
-    return [*lines, ""]
+    lines = [*([f"**{title}**", ""] if title else []), *table(heads, found[:_MOST])]
+    return [*lines, f"… and {len(found) - _MOST} more.", ""] if len(found) > _MOST else lines
 
 
 def _folded(title: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{escape(title)}</summary>", "", *lines, "", "</details>", ""]
-
-
-def _safe(text: str) -> str:
-    """Text from outside, without line breaks, markup or mentions."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    # An @ that is only escaped still calls somebody; an invisible joiner behind it does not.
-    return _SPECIAL.sub(r"\\\1", flat).replace("@", "@\u2060").replace("://", ":\u2060//")

@@ -2,7 +2,8 @@
 
 A *reading* is one metric of one source of a signal; each is asked and judged by itself. For a reading there are four
 questions: which devices *might* be bad (cheap, whole fleet), which of those *are* (exact, these devices alone), which
-devices of open cases are *good again* (exact), and how many devices can be seen at all.
+devices of open cases are *good again* (exact), and how many devices can be seen at all. A fifth one decides nothing:
+what it was that the trigger compared, for a while up to a finding (`tracing`).
 """
 
 from quarantine.core.promql.finding import bad, candidates, tells_emerging

@@ -163,7 +163,7 @@ class _Work:
                 why = why_now(site.drain, site.moment, site.jobs)
                 why = why if site is first else f"{in_words(list(keys))} leaves all its quarantined machines at once"
                 reason = f"{site.case.node} is being drained: {why}"
-                fields = {"phase": Phase.DRAINING, "effects": shown(site.case)}
+                fields = {"phase": Phase.DRAINING, "effects": shown(site.case), **self._word(site)}
                 self._draft.emit(self._draft.about_case(Kind.DECIDED, Action.DRAIN, site.case, reason, **fields))
             self._ask(site, keys, waiting)
 
@@ -179,8 +179,13 @@ class _Work:
             f"{in_words([str(ref) for ref in pods])} {'is' if len(pods) == 1 else 'are'} asked to leave {case.node}"
         )
         reason += f", which interrupts {gang}" if gang else ""
-        fields = {"leaving": Leaving(self._draft.now, tuple(pods), gang), "effects": (Effect.EVICT,)}
+        leaving = Leaving(self._draft.now, tuple(pods), gang)
+        fields = {"leaving": leaving, "effects": (Effect.EVICT,), **self._word(site)}
         self._draft.emit(self._draft.about_case(Kind.DECIDED, Action.EVICT, case, reason, **fields))
+
+    def _word(self, site: Site) -> dict[str, object]:
+        owed = self._due.get(site.case.id)
+        return {} if owed is None else owed.word("drain")
 
     def _batch(
         self, site: Site, keys: Sequence[str], waiting: Container[PodRef]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, Step
-from quarantine.core.draft import Draft
+from quarantine.core.draft import Draft, policy_fields
 from quarantine.core.model import Mode, Verdict
 from quarantine.core.obstacles import Claim, Common, common_causes_of, hindrance, takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
@@ -31,6 +31,12 @@ class Owed:
     evidence: str = ""  # the procedure that goes before everything; empty: none
     notify: bool = False
     repeat: bool = False  # out so often that only the last rung of the ladder is left
+    by: Mapping[str, LoadedPolicy] = field(default_factory=dict)  # by a field's name: whose word it is, where one's
+
+    def word(self, what: str) -> dict[str, object]:
+        """What the trail says of the policy that asks for this; nothing where it is no policy's."""
+        policy = self.by.get(what)
+        return {} if policy is None else policy_fields(policy)
 
 
 def owed(draft: Draft) -> Mapping[str, Owed]:
@@ -170,17 +176,25 @@ def _unhindered(
 
 
 def _together(draft: Draft, case: Case, found: list[tuple[LoadedPolicy, Finding]]) -> Owed:
-    responses = [policy.spec.response for policy, _ in found]
-    ladder = next((response for response in responses if response.steps), None)
-    drains = [response.drain for response in responses]
+    policies = [policy for policy, _ in found]
+    wants = {
+        "drain": min(policies, key=lambda policy: _patience(policy.spec.response.drain), default=None),
+        "steps": next((policy for policy in policies if policy.spec.response.steps), None),
+        "evidence": next((policy for policy in policies if policy.spec.response.evidence is not None), None),
+        "notify": next((policy for policy in policies if policy.spec.response.notify), None),
+    }
+    by = {what: policy for what, policy in wants.items() if policy is not None}
+    said = {what: policy.spec.response for what, policy in by.items()}
+    ladder = said.get("steps")
     often = ladder.repeat if ladder is not None else None
     return Owed(
-        drain=min(drains, key=_patience, default=Drain()),
+        drain=said["drain"].drain if said else Drain(),
         steps=ladder.steps if ladder is not None else _REPORT if case.by_person else (),
         release=release_of(case, draft.rules),
-        evidence=next((response.evidence for response in responses if response.evidence is not None), ""),
-        notify=case.by_person or any(response.notify for response in responses),
+        evidence=(said["evidence"].evidence or "") if "evidence" in said else "",
+        notify=case.by_person or "notify" in said,
         repeat=often is not None and repeat.too_often(draft.state, case, often, draft.now),
+        by=by,
     )
 
 

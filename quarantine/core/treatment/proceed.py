@@ -70,7 +70,8 @@ def _examine(draft: Draft, case: Case, owed: Owed) -> None:
         return
     run = runs.begun(draft, case, Purpose.EVIDENCE, owed.evidence, spec)
     reason = f"evidence of {case.node} is taken by {owed.evidence} before anything is done to the machine"
-    draft.emit(draft.about_case(Kind.DECIDED, Action.RUN, case, reason, run=run, effects=(Effect.RUN,)))
+    fields = {"run": run, "effects": (Effect.RUN,), **owed.word("evidence")}
+    draft.emit(draft.about_case(Kind.DECIDED, Action.RUN, case, reason, **fields))
 
 
 def _examinable(draft: Draft, case: Case, owed: Owed) -> bool:
@@ -166,7 +167,7 @@ def _named(pods: list[Pod]) -> str:
 
 def _take(draft: Draft, case: Case, owed: Owed, step: LadderStep, number: int) -> None:
     rung = Rung(step.do, number, draft.now, step.by or "")
-    fields: dict[str, object] = {"rung": rung}
+    fields: dict[str, object] = {"rung": rung, **owed.word("steps")}
     match step.do:
         case Step.REPORT:
             action, reason = Action.TICKET, f"{case.node} is to be reported to its provider"
@@ -224,4 +225,5 @@ def _notify(draft: Draft, case: Case, owed: Owed) -> None:
     asks = not owed.steps or owed.steps[0].do in (Step.REPORT, Step.REPLACE)
     swap = f"people are to be asked for the swap of {case.node}"
     reason = swap if asks else f"people are to be told that {case.node} is out, and what is tried"
-    draft.emit(draft.about_case(Kind.DECIDED, Action.NOTIFY, case, reason, effects=(Effect.NOTIFY,)))
+    fields = {"effects": (Effect.NOTIFY,), **owed.word("notify")}
+    draft.emit(draft.about_case(Kind.DECIDED, Action.NOTIFY, case, reason, **fields))

@@ -33,7 +33,7 @@ def returned(draft: Draft) -> None:
     for key in [key for key in draft.state.holds if key.startswith(RETURNED)]:
         name = key.removeprefix(RETURNED)
         if name not in found:
-            draft.lift(key, f"{name} is no machine in service that was sent away")
+            draft.lift(key, f"{name} is no machine in service that was sent away", node=name)
 
 
 def _left(draft: Draft, node: Node, gone: Sequence[Departed]) -> Departed | None:

@@ -22,6 +22,7 @@ from rich.text import Text
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import Kind
 from quarantine.core.explain import told
+from quarantine.core.law import RECORDS
 from quarantine.ports import LedgerView, TrailRow
 from quarantine.sandbox.demo.outcome import Outcome
 
@@ -63,7 +64,7 @@ class View:
     def update(self, view: LedgerView, new: Iterable[TrailRow]) -> None:
         """The ledger has moved on."""
         self._cases = [case for case in view.state.cases.values() if case.open]
-        for row in new:
+        for row in (row for row in new if row.decision.action not in RECORDS):  # what is done about machines
             decision = row.decision
             style = {Kind.DECIDED: "bold red", Kind.HELD: "yellow", Kind.DONE: "green", Kind.FAILED: "magenta"}
             self.say(f"#{row.seq} {told(decision)}", style[decision.kind])

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from quarantine.core.decision import WordKind
+from tests.core.completeness import missing
 from tests.core.invariants import limits, order, proof
 from tests.core.invariants.cycle import SHOWS, Cycle
 
@@ -37,8 +38,15 @@ def check(cycle: Cycle) -> None:
         order.a_case_that_ended_never_changes,
         order.a_case_has_one_machine_and_one_procedure,
         order.every_word_ends,
+        every_decision_has_a_whole_record,
     ):
         invariant(cycle)
+
+
+def every_decision_has_a_whole_record(cycle: Cycle) -> None:
+    """Who, what, where, why, by which version and on what evidence (invariant 13)."""
+    lacking = {decision.reason: missing(decision) for decision in cycle.made.decisions}
+    assert not any(lacking.values()), {reason: what for reason, what in lacking.items() if what}
 
 
 def nothing_waits_for_ever(world: World) -> None:

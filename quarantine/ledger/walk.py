@@ -1,0 +1,126 @@
+"""A stretch of the trail: each row against its hash, its predecessor and its columns. Stretches are independent.
+
+The predecessor of a stretch's first row is taken as it stands: it is the last row of the stretch before it, and is held
+to its own hash there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Engine, Text, cast, select
+
+from quarantine.ledger import revision
+from quarantine.ledger.chain import GENESIS, link
+from quarantine.ledger.columns import NAMES, plainly_say, wrong_column
+from quarantine.ledger.engine import reading
+from quarantine.ledger.schema import decisions
+
+PAGE = 4000  # rows of one query: bounds memory, and how long a transaction stays open
+
+_OF_CHAIN = (decisions.c.seq, decisions.c.hash, decisions.c.prev_hash, decisions.c.body)
+_AT = cast(decisions.c.at, Text)  # making a time of it costs as much as all the rest, and is needed for hardly any row
+_COLUMNS = (*_OF_CHAIN, _AT, *(decisions.c[name] for name in NAMES))
+
+Times = Callable[[], Mapping[int, datetime]]  # of a page, by seq; asked for where the text does not suffice
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The first bad row, and what is wrong with it."""
+
+    seq: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The rows from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def cut(self, length: int) -> Iterator[Stretch]:
+        """Into pieces of at most `length` rows."""
+        for first in range(self.first, self.last + 1, length):
+            yield Stretch(first, min(first + length - 1, self.last))
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How far a stretch is sound: `seq` and `hash` are those of its last row before a fault or a gap.
+
+    `before` is the hash of the row before the stretch; None where there is no such row.
+    """
+
+    before: str | None
+    seq: int
+    hash: str
+    fault: Broken | None = None
+
+
+def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
+    """Read it in pages, each in a transaction of its own. Raises LedgerUnavailable, SchemaMismatch."""
+    before = _hash_before(engine, cluster, stretch.first)
+    seq, last = stretch.first - 1, before
+    if last is None:
+        return Walked(None, seq, GENESIS)
+    for page in stretch.cut(PAGE):
+        rows = _rows(engine, cluster, page)
+        times = _times(engine, cluster, page)
+        for row in rows:
+            body: str = row[3]
+            plain = row[0] == seq + 1 and row[2] == last and link(last, cluster, row[0], body) == row[1]
+            if not (plain and plainly_say(body, row[4], row[5:])):
+                fault = _fault(cluster, seq, last, row, times)
+                if fault is not None:
+                    return Walked(before, seq, last, fault)
+            seq, last = row[0], row[1]
+    return Walked(before, seq, last)
+
+
+def _rows(engine: Engine, cluster: str, page: Stretch) -> Sequence[Any]:
+    """Tuples of `_COLUMNS`."""
+    with reading(engine) as connection:
+        revision.require(connection)
+        return connection.execute(select(*_COLUMNS).where(*_of(cluster, page)).order_by(decisions.c.seq)).all()
+
+
+def _times(engine: Engine, cluster: str, page: Stretch) -> Times:
+    @cache
+    def read() -> Mapping[int, datetime]:
+        typed = select(decisions.c.seq, decisions.c.at).where(*_of(cluster, page))
+        with reading(engine) as connection:
+            return {row.seq: row.at for row in connection.execute(typed)}
+
+    return read
+
+
+def _of(cluster: str, page: Stretch) -> tuple[ColumnElement[bool], ...]:
+    return decisions.c.cluster == cluster, decisions.c.seq.between(page.first, page.last)
+
+
+def _hash_before(engine: Engine, cluster: str, first: int) -> str | None:
+    if first == 1:
+        return GENESIS
+    of_one = select(decisions.c.hash).where(decisions.c.cluster == cluster, decisions.c.seq == first - 1)
+    with reading(engine) as connection:
+        revision.require(connection)
+        return connection.execute(of_one).scalar_one_or_none()
+
+
+def _fault(cluster: str, before: int, last: str, row: Any, times: Times) -> Broken | None:
+    """What is wrong with a row, exactly; `before` and `last` are the number and the hash of the row before it."""
+    seq, hash_, prev_hash, body, _, *columns = row
+    if seq != before + 1:
+        return Broken(before + 1, f"is missing: row {seq} comes next")
+    if prev_hash != last:
+        return Broken(seq, "does not follow the row before it: one of them was altered, inserted or moved")
+    if link(last, cluster, seq, body) != hash_:
+        return Broken(seq, "was altered: its text does not have its hash")
+    wrong = wrong_column(body, times()[seq], tuple(columns))
+    return None if wrong is None else Broken(seq, f"was altered: its column {wrong} does not say what its text says")
