@@ -126,13 +126,13 @@ def _as_markdown(account: Account) -> Iterator[str]:
             yield from (f"Machine: {written(hardware(chapter.case.sent_away or chapter.case.machine))}", "")
         for sentence in explain.story(chapter.rows):
             yield from bullets([Markdown(f"{when(sentence.at)} **#{sentence.seq}** {escape(sentence.text)}")])
-            yield from bullets(map(_evidence, sentence.evidence), depth=1)
+            yield from bullets(map(evidence_line, sentence.evidence), depth=1)
         yield ""
     yield from listed("What does not follow:", _odd(account))
     yield from listed("What the policies see now:", account.now)
 
 
-def _evidence(line: str) -> Markdown:
+def evidence_line(line: str) -> Markdown:
     """PromQL is to be copied: it stands as it was sent."""
     if line.startswith(explain.QUERY):
         return Markdown(f"{explain.QUERY}{code(line.removeprefix(explain.QUERY))}")

@@ -109,14 +109,17 @@ class Situation:
 
 
 @contextmanager
-def situation(folder: Path, prometheus: str, **fields: Any) -> Iterator[Situation]:
-    """A scenario begins; `fields` are as in its file. Left out: half an hour, gpu-hot, ten small machines."""
+def situation(folder: Path, prometheus: str, database: str | None = None, **fields: Any) -> Iterator[Situation]:
+    """A scenario begins; `fields` are as in its file. Left out: half an hour, gpu-hot, ten small machines.
+
+    `database`: the URL of its ledger; left out, a file.
+    """
     machines = {"count": 10, "gpus": 4, "ports": 1, "links": 0}
     usual = {"title": folder.name, "kind": "life", "lasts": "30m", "policies": THERMAL, "machines": machines}
     scenario = Scenario.model_validate({**usual, **fields})
     start: datetime = FIRST + next(_numbers) * APART
     write(prometheus, shown(scenario, start))
-    with Proxy(prometheus, needed=True) as proxy, stage(scenario, folder, proxy.url, start) as made:
+    with Proxy(prometheus, needed=True) as proxy, stage(scenario, folder, proxy.url, start, database) as made:
         made.controller.cycle()
         yield Situation(made, proxy)
 

@@ -79,7 +79,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
     libc = ctypes.CDLL(None, use_errno=True)
     folder.mkdir()
     where = str(folder).encode()
-    mounted = False
+    mounted = libc.mount(b"tmpfs", where, b"tmpfs", 0, f"size={megabytes}m,mode=755".encode()) == 0
     try:
         yield folder if mounted else None
     finally:

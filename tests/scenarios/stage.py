@@ -227,8 +227,13 @@ class Stage:
 
 
 @contextmanager
-def stage(scenario: Scenario, folder: Path, prometheus: str, start: datetime) -> Iterator[Stage]:
-    """A cluster of its own, whose time stands at `start`, and the controller as `quarantine run` builds it."""
+def stage(
+    scenario: Scenario, folder: Path, prometheus: str, start: datetime, database: str | None = None
+) -> Iterator[Stage]:
+    """A cluster of its own, whose time stands at `start`, and the controller as `quarantine run` builds it.
+
+    `database`: the URL of its ledger, which is migrated; left out, a file.
+    """
     time = Time(start - LONG_AGO)  # the machines are not new when it begins
     with ExitStack() as stack:
         api = KubeApi(clock=time.now)
@@ -245,7 +250,7 @@ def stage(scenario: Scenario, folder: Path, prometheus: str, start: datetime) ->
             "tickets": {"kind": "directory", "directory": str(folder / "tickets")},
         }
         (folder / "quarantine.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
-        environ = {"QUARANTINE_DATABASE_URL": f"sqlite:///{folder / 'ledger.db'}"}
+        environ = {"QUARANTINE_DATABASE_URL": database or f"sqlite:///{folder / 'ledger.db'}"}
         stack.enter_context(patch.object(app, "CLOCK", time))
         parts = stack.enter_context(app.parts(load(folder / "quarantine.yaml", {}, environ), watch=False, acts=True))
         assert not isinstance(parts.ledger, AbsentLedger)

@@ -85,13 +85,14 @@ class FailureTally:
         """What failed in the window."""
         known = self.pools.get(group.pool)
         failed = failed_at(group)
-        counted = 0
+        total, counted = self.window.count(failed), 0
         if known is not None and known.node_ms:
-            counted = Window(known.known_from, self.window.until).count(failed)
+            always = known.known_from == self.window.since
+            counted = total if always else Window(known.known_from, self.window.until).count(failed)
         into = self.sums.setdefault(group.pool, _Sum())
         into.failures += counted
         into.confirmed += counted if group.fate == Fate.CONFIRMED else 0
-        into.uncounted += self.window.count(failed) - counted
+        into.uncounted += total - counted
 
     def rates(self, cluster: str) -> tuple[FailureRate, ...]:
         """Of every pool whose size is known or of which a machine failed, by name."""

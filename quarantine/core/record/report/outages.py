@@ -63,7 +63,9 @@ class OutageTally:
         into.ms += sum(out)
         known = self.pools.get(group.pool)
         if known is not None:
-            into.known_ms += sum(Window(known.known_from, self.window.until).overlaps(group.marked, group.back))
+            always = known.known_from == self.window.since
+            within = out if always else Window(known.known_from, self.window.until).overlaps(group.marked, group.back)
+            into.known_ms += sum(within)
 
     def by_pool(self, cluster: str) -> tuple[PoolOutage, ...]:
         """Those of which machines were out, by name."""
