@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -13,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from quarantine.cli import records, render
-from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
+from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly
+from quarantine.cli.trails import All, Cluster, Progress, known, opened
 from quarantine.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
     from quarantine.ledger.verify import Broken, Sound
 
 audit = typer.Typer(help="The audit trail: verify it, mark where it stands, export it.", no_args_is_help=True)
-
-PROGRESS = 5.0  # seconds between two lines that say how far it is
-
-Cluster = Annotated[
-    str | None, typer.Option("--cluster", help="Whose trail; else the settings' cluster.", show_default=False)
-]
-All = Annotated[bool, typer.Option("--all", help="The trails of all clusters in this ledger.")]
 
 
 class Format(StrEnum):
@@ -61,13 +53,13 @@ def verify(
     from quarantine.ledger.verify import verify as walk
 
     seen = [checkpoints.read(path) for path in checkpoint or ()]
-    with _opened(config, database_url, cluster, every=every) as (engine, own):
+    with opened(config, database_url, cluster, every=every) as (engine, own):
         names = _chosen(engine, own, every=every, seen=seen)
         found: dict[str, Sound | Broken] = {}
         faults: list[str] = []
         for name in names:
             of_it = [one for one in seen if one.cluster == name]
-            tell = _Progress(name)
+            tell = Progress(name, "are sound")
             found[name] = walk(engine, name, checkpoints=of_it, workers=usable_cpus(), progress=tell)
             faults += [f"{name}: {line}" for line in texts.altered(engine, name)]
         with reading(engine) as connection:
@@ -94,10 +86,10 @@ def checkpoint(
     from quarantine.ledger.verify import Broken
 
     before = checkpoints.read(file) if file is not None and file.exists() else None
-    with _opened(config, database_url, cluster) as (engine, own):
+    with opened(config, database_url, cluster) as (engine, own):
         if before is not None and before.cluster != own:
             raise UsageError(f"{file} is a checkpoint of cluster {before.cluster!r}, not of {own!r}: name another file")
-        _chosen(engine, own, every=False, seen=())
+        _chosen(engine, own, every=False)
         taken = checkpoints.take(engine, own, app.CLOCK.now())
         if isinstance(taken, Broken):
             raise fail(f"row {taken.seq} of cluster {own!r} {taken.what}; run `quarantine audit verify`", Exit.NO)
@@ -148,8 +140,8 @@ def export(
     )
     if chosen.since is not None and chosen.until is not None and chosen.since >= chosen.until:
         raise UsageError(f"--since {since} is not before --until {until}")
-    with _opened(config, database_url, cluster, every=every) as (engine, own):
-        names = _chosen(engine, own, every=every, seen=())
+    with opened(config, database_url, cluster, every=every) as (engine, own):
+        names = _chosen(engine, own, every=every)
         lines = _lines(engine, names, chosen, format_)
         if out is None:
             count = _write(lines, sys.stdout.buffer)
@@ -160,61 +152,23 @@ def export(
     typer.echo(f"quarantine: {count - heading} decisions are written", err=True)
 
 
-@contextmanager
-def _opened(
-    config: Path | None, database_url: str | None, cluster: str | None, *, every: bool = False
-) -> Iterator[tuple[Engine, str]]:
-    """The ledger's database, and the cluster of the settings. Raises as `settings`, and Exit where there is none."""
-    from quarantine.ledger.absent import missing_file
-    from quarantine.ledger.engine import make_engine
-
-    if every and cluster is not None:
-        raise UsageError("give --cluster or --all, not both")
-    given = settings(config, database_url, cluster=cluster)
-    url = given.database_url.get_secret_value()
-    if (missing := missing_file(url)) is not None:
-        raise fail(f"there is no ledger at {missing} yet: a first cycle (quarantine run) makes it", Exit.NO)
-    engine = make_engine(url)
-    try:
-        yield engine, given.cluster
-    finally:
-        engine.dispose()
-
-
-def _chosen(engine: Engine, own: str, *, every: bool, seen: Sequence[Checkpoint]) -> list[str]:
+def _chosen(engine: Engine, own: str, *, every: bool, seen: Sequence[Checkpoint] = ()) -> list[str]:
     """The clusters that are meant. Raises UsageError, and Exit where one has no trail."""
     from quarantine.ledger.verify import known_clusters
 
-    known = known_clusters(engine)
     of = {one.cluster for one in seen}
     if every:
-        if not known and not of:
+        found = sorted({*known_clusters(engine), *of})  # a trail that is gone altogether is the first to be missed
+        if not found:
             raise fail("the ledger has no trail yet", Exit.NO)
-        return sorted({*known, *of})  # a trail that is gone altogether is the first to be missed
+        return found
     if other := sorted(of - {own}):
         raise UsageError(
             f"the checkpoint is of cluster {other[0]!r}, not of {own!r}: give --cluster {other[0]}, or --all"
         )
-    if own not in known and not of:
-        there = (
-            f"it has those of {', '.join(map(repr, known))}: name one by --cluster" if known else "nor any other yet"
-        )
-        raise fail(f"the ledger has no trail of cluster {own!r}; {there}", Exit.NO)
+    if not of:
+        known(engine, own)
     return [own]
-
-
-class _Progress:
-    """Says on stderr how far it is, now and then."""
-
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
-        self._said = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._said >= PROGRESS and done < total:
-            self._said = now
-            typer.echo(f"quarantine: {render.safe(self._cluster)}: {done:,} of {total:,} rows are sound", err=True)
 
 
 def _tell(found: dict[str, Sound | Broken], seen: Sequence[Checkpoint], faults: Sequence[str], output: Output) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quarantine.cli import records, render
-from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
+from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, friendly, settings
+from quarantine.cli.trails import All, Cluster, Progress, known, opened
 
 if TYPE_CHECKING:
     from quarantine.ledger.rebuild import Rebuilt
 
 db = typer.Typer(help="The ledger's database.", no_args_is_help=True)
 
-PROGRESS = 5.0  # seconds between two lines that say how far it is
 _LONGEST = 160  # characters of a value that are shown
 
 
@@ -40,10 +40,8 @@ def rebuild(
     write: Annotated[
         bool, typer.Option("--write", help="Make them so. A controller that runs is stopped and begins anew.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Of all clusters in this ledger.")] = False,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", help="Whose tables; else the settings' cluster.", show_default=False)
-    ] = None,
+    every: All = False,
+    cluster: Cluster = None,
     show: Annotated[int, typer.Option(min=0, help="How many rows that differ are told of each cluster.")] = 20,
     config: Config = None,
     database_url: DatabaseUrl = None,
@@ -52,45 +50,18 @@ def rebuild(
     """Fold all decisions anew, and tell where the tables do not say what they add up to."""
     from quarantine import app
     from quarantine.ledger import rebuild as rebuilding
-    from quarantine.ledger.absent import missing_file
-    from quarantine.ledger.engine import make_engine
     from quarantine.ledger.verify import known_clusters
 
-    given = settings(config, database_url, cluster=cluster)
-    url = given.database_url.get_secret_value()
-    if (missing := missing_file(url)) is not None:
-        raise fail(f"there is no ledger at {missing} yet: a first cycle (quarantine run) makes it", Exit.NO)
-    engine = make_engine(url)
-    try:
-        known = known_clusters(engine)
-        if not every and given.cluster not in known:
-            there = f"it has those of {', '.join(map(repr, known))}: name one by --cluster" if known else "nor any yet"
-            raise fail(f"the ledger has no trail of cluster {given.cluster!r}; {there}", Exit.NO)
-        made = [
-            rebuilding.rebuild(
-                engine, name, now=app.CLOCK.now(), write=write, shown=show, progress=_Progress(render.safe(name))
-            )
-            for name in (known if every else [given.cluster])
-        ]
-    finally:
-        engine.dispose()
+    made = []
+    with opened(config, database_url, cluster, every=every) as (engine, own):
+        if not every:
+            known(engine, own)
+        for name in known_clusters(engine) if every else [own]:
+            tell, now = Progress(name, "are folded"), app.CLOCK.now()
+            made.append(rebuilding.rebuild(engine, name, now=now, write=write, shown=show, progress=tell))
     _tell(made, output, write=write)
     if any(one.unfit_count or (one.counted and not one.written) for one in made):
         raise typer.Exit(Exit.NO)
-
-
-class _Progress:
-    """Says on stderr how far it is, now and then."""
-
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
-        self._said = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._said >= PROGRESS and done < total:
-            self._said = now
-            typer.echo(f"quarantine: {self._cluster}: {done:,} of {total:,} decisions are folded", err=True)
 
 
 def _tell(made: Sequence[Rebuilt], output: Output, *, write: bool) -> None:
@@ -137,8 +108,8 @@ def _sums(one: Rebuilt, *, write: bool) -> list[str]:
         )
     elif not one.written:
         said.append(
-            "Run `quarantine db rebuild --write` to make them so. Rows that an earlier version wrote may lack what this "
-            "one tells."
+            "Run `quarantine db rebuild --write` to make them so. Rows that an earlier version wrote may lack what "
+            "this one tells."
         )
     return said
 
@@ -151,8 +122,12 @@ def _shown(row: Mapping[str, object] | None) -> str:
 
 
 def _cut(value: object) -> str:
-    text = json.dumps(records.plain(value), ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if value is None:
+        return "nothing"
+    if isinstance(value, datetime):
+        return render.when(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:_LONGEST] + "…" * (len(text) > _LONGEST) or "empty"
 
 
 def _as_record(one: Rebuilt) -> records.Json:

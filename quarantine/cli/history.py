@@ -13,6 +13,7 @@ import typer
 from quarantine.cli import markdown, records, render
 from quarantine.cli.markdown import Markdown
 from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
+from quarantine.cli.story import evidence_line
 from quarantine.cli.when import moment
 from quarantine.core import explain
 from quarantine.core.errors import UsageError
@@ -199,16 +200,13 @@ def _as_markdown(told: Told, decisions: Iterator[Filed]) -> None:
         (sentence,) = explain.story([(row.seq, row.decision)])
         text = f"{render.when(sentence.at)} {where}**#{row.seq}** {markdown.escape(sentence.text)}"
         _echo(
-            [*title, *markdown.bullets([Markdown(text)]), *markdown.bullets(map(_evidence, sentence.evidence), depth=1)]
+            [
+                *title,
+                *markdown.bullets([Markdown(text)]),
+                *markdown.bullets(map(evidence_line, sentence.evidence), depth=1),
+            ]
         )
         title = []
-
-
-def _evidence(line: str) -> Markdown:
-    """PromQL is to be copied: it stands as it was sent."""
-    if line.startswith(explain.QUERY):
-        return Markdown(f"{explain.QUERY}{markdown.code(line.removeprefix(explain.QUERY))}")
-    return markdown.escape(line)
 
 
 def _echo(lines: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from quarantine.cli.options import (
     settings,
 )
 from quarantine.cli.story import Account, show
+from quarantine.cli.waiting import waiting
 from quarantine.cli.when import moment
 from quarantine.core.decision import Word
 from quarantine.core.errors import QuarantineError, UsageError
@@ -46,6 +47,8 @@ def status(config: Config = None, database_url: DatabaseUrl = None, output: Outp
         if isinstance(ledger, AbsentLedger):
             raise fail(f"there is no ledger at {ledger.path} yet: a first cycle (quarantine run) makes it", Exit.NO)
         standing.status(ledger.load(), ledger.rule_files(), output)
+        if said := waiting(ledger.pulse(), app.CLOCK.now(), given.cycle.interval):
+            typer.echo(f"quarantine: {said}", err=True)
 
 
 @friendly

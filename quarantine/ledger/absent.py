@@ -25,10 +25,8 @@ def missing_file(url: str) -> Path | None:
     return None if path.exists() else path
 
 
-class AbsentLedger:
-    """A reader of nothing."""
-
-    embedded = True
+class _Absent:
+    """Opened and closed as what it stands for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,6 +38,12 @@ class AbsentLedger:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+class AbsentLedger(_Absent):
+    """A reader of nothing."""
+
+    embedded = True
 
     def load(self) -> LedgerView:
         """Nothing was decided, asked or held."""
@@ -72,19 +76,8 @@ class AbsentLedger:
         )
 
 
-class AbsentArchive:
+class AbsentArchive(_Absent):
     """An archive of nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
 
     def clusters(self) -> tuple[str, ...]:
         """None."""

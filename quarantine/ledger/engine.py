@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, ExceptionContext, interfaces
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from quarantine.core.errors import UsageError
 from quarantine.ledger.bounded import BoundedConnection
 from quarantine.ledger.faults import of_another_server, translated
 from quarantine.ledger.url import is_sqlite, parse_url
@@ -18,6 +19,7 @@ from quarantine.ledger.url import is_sqlite, parse_url
 CONNECT = timedelta(seconds=5)
 STATEMENT = timedelta(seconds=30)  # longer than any statement of a cycle; a hung one must not hold the cycle
 LOCK = timedelta(seconds=10)  # how long to wait for another writer
+_PREPARE = "prepare_threshold"  # psycopg's; not libpq's, so it is no text
 _IMMEDIATE = "quarantine_immediate"  # execution option: take SQLite's write lock at BEGIN
 
 
@@ -115,7 +117,18 @@ def _postgres_arguments(url: URL) -> dict[str, Any]:
         "keepalives_count": 3,
     }
     kept = {name: value for name, value in arguments.items() if name not in url.query}
+    if _PREPARE in url.query:  # over what SQLAlchemy hands on from the URL as text
+        kept[_PREPARE] = _prepare(url.query[_PREPARE])
     return {**kept, "options": f"{ours} {theirs if isinstance(theirs, str) else ' '.join(theirs)}".strip()}
+
+
+def _prepare(text: str | tuple[str, ...]) -> int | None:
+    """After how many uses a statement is prepared on the server; None: never, for poolers that change the server."""
+    if text == "none":
+        return None
+    if isinstance(text, str) and text.isdecimal():
+        return int(text)
+    raise UsageError(f"the ledger's URL has {_PREPARE}={text}: write none, or a number of uses")
 
 
 def _prepare_sqlite(connection: interfaces.DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -71,8 +71,8 @@ def comma_separated(engine: Engine, cluster: str, chosen: Chosen) -> Lines:
         data = _data(row.body)
         if data is None:
             raise SchemaMismatch(
-                f"decision {row.seq} of cluster {cluster!r} is no JSON object; run `quarantine audit verify`, or export "
-                "the trail as jsonl"
+                f"decision {row.seq} of cluster {cluster!r} is no JSON object; run `quarantine audit verify`, or "
+                "export the trail as jsonl"
             )
         yield _csv_line([*_cells(cluster, row, data)])
 

@@ -41,7 +41,11 @@ _SHORT = _Meaning("has run out of memory or of another resource", "read its log;
 _SILENT = _Meaning("does not answer", "see whether its machine, its disk or a pooler hangs; the controller tries again")
 _CUT = _Meaning("ended a transaction that stood still", "see what held the controller up; it tries again by itself")
 _POOLED = _Meaning(
-    "is behind a pooler that refuses the settings of a connection", "have it ignore `options`, as docs/ says"
+    "is behind a pooler that refuses the settings of a connection",
+    "have it ignore them (ignore_startup_parameters = options), and give the role time-outs of its own",
+)
+_UNPREPARED = _Meaning(
+    "is behind a pooler that loses prepared statements", "write ?prepare_threshold=none at the end of the ledger's URL"
 )
 _CLASH = _Meaning("aborted a transaction in favour of another one", "nothing: the controller tries again by itself")
 _AWAY = _Meaning("cannot be reached", "start the database or correct the URL; the controller goes on by itself")
@@ -52,7 +56,7 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "42P01": _NO_TABLE,
     "42703": _NO_TABLE,
     "3F000": _NO_TABLE,
-    "42501": _Meaning("does not let this user do that", "grant what docs/ lists for the writer"),
+    "42501": _Meaning("does not let this user do that", "run what `quarantine db grants` prints, as the owner"),
     "3D000": _Meaning("does not exist", "create the database"),
     "25006": _READ_ONLY,
     "25P03": _CUT,
@@ -62,6 +66,8 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "53": _SHORT,
     "57014": _SLOW,
     "55P03": _LOCKED,
+    "42P05": _UNPREPARED,
+    "26": _UNPREPARED,
     "40": _CLASH,
     "28": _AUTH,
     "23": _REFUSED,

@@ -6,7 +6,8 @@ what the rows would cost to fetch one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Integer,
+    Row,
     Select,
     and_,
     case,
@@ -38,7 +40,7 @@ from quarantine.ledger import revision
 from quarantine.ledger.engine import reading
 from quarantine.ledger.schema import UtcDateTime, clusters, hold_spans, milestones, pool_sizes
 
-PAGE = 20  # groups that are fetched at once; one may be of thousands of rows
+_PAGE = 20  # groups that are fetched at once; one may be of thousands of rows
 _MANY = 2000  # rows that are numbers alone
 _CASE = case_key("")
 _JULIAN_EPOCH = 2440587.5  # 1970-01-01, in the days that SQLite counts
@@ -50,39 +52,38 @@ Value = ColumnElement[Any]
 def material(engine: Engine, since: datetime, until: datetime, cluster: str | None = None) -> Material:
     """Of one cluster, which need not have a trail, or of all of them. Raises as the port `Archive`.
 
-    Cases and holds are read when they are gone through, each in a transaction of its own: what is recorded meanwhile
+    Rows are read when its parts are gone through, each kind in a transaction of its own: what is recorded meanwhile
     happened after `until`, unless that is in the future.
     """
     with reading(engine) as connection:
         revision.require(connection)
         names = [cluster] if cluster is not None else _clusters(connection)
         sizes = {name: _sizes(connection, name, since, until) for name in names}
-    return Material(since, until, tuple(_Reach(engine, name, since, until).part(sizes[name]) for name in names))
+    return Material(since, until, _parts([_Reach(engine, name, since, until) for name in names], sizes))
+
+
+def _parts(reaches: Sequence[_Reach], sizes: Mapping[str, Sequence[Counted]]) -> Iterator[Part]:
+    """One after the other. While its cases are summed up, the database looks for the rest: that takes as long."""
+    for reach in reaches:
+        with ThreadPoolExecutor(1, thread_name_prefix="report") as beside:
+            machines = beside.submit(list, reach.machines())
+            holds = beside.submit(list, reach.holds())
+            yield Part(reach.cluster, reach.cases(), _Later(machines), _Later(holds), sizes[reach.cluster])
 
 
 @dataclass(frozen=True, slots=True)
-class _Streamed(Generic[Made]):
-    """What a statement finds, fetched a page at a time, anew whenever it is gone through."""
+class _Later(Generic[Made]):
+    """What another thread collects; to go through it is to wait for it, and raises what it raised."""
 
-    engine: Engine
-    statement: Select[Any]
-    make: Callable[[Any], Made]
-    page: int = PAGE
+    found: Future[list[Made]]
 
     def __iter__(self) -> Iterator[Made]:
-        with reading(self.engine) as connection:
-            if connection.dialect.name != "sqlite":
-                # The planner takes every row for a group of its own, and would sort them by ten columns of text.
-                connection.execute(text("SET LOCAL enable_sort = off"))
-                connection.execute(text("SET LOCAL work_mem = '64MB'"))
-            streaming = connection.execution_options(stream_results=True)
-            for page in streaming.execute(self.statement).yield_per(self.page).partitions():
-                yield from map(self.make, page)
+        return iter(self.found.result())
 
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """The questions about one cluster and a stretch of time."""
+    """The questions about one cluster and a stretch of time. Answers are fetched a page at a time."""
 
     engine: Engine
     cluster: str
@@ -93,15 +94,25 @@ class _Reach:
     def sqlite(self) -> bool:
         return self.engine.dialect.name == "sqlite"
 
-    def part(self, sizes: Sequence[Counted]) -> Part:
-        """What its trail has."""
-        return Part(
-            self.cluster,
-            cases=_Streamed(self.engine, self._cases(), CaseGroup._make),
-            machines=_Streamed(self.engine, self._machines(), MachineSum._make, _MANY),
-            holds=_Streamed(self.engine, self._holds(), HoldGroup._make),
-            sizes=sizes,
-        )
+    def cases(self) -> Iterator[CaseGroup]:
+        return map(CaseGroup._make, self._answer(self._cases(), _PAGE))
+
+    def machines(self) -> Iterator[MachineSum]:
+        return map(MachineSum._make, self._answer(self._machines(), _MANY))
+
+    def holds(self) -> Iterator[HoldGroup]:
+        return map(HoldGroup._make, self._answer(self._holds(), _PAGE))
+
+    def _answer(self, statement: Select[Any], page: int) -> Iterator[Row[Any]]:
+        with reading(self.engine) as connection:
+            if not self.sqlite:
+                # The planner takes every row for a group of its own, and would sort them by ten columns of text.
+                connection.execute(text("SET LOCAL enable_sort = off"))
+                connection.execute(text("SET LOCAL work_mem = '64MB'"))
+            streaming = connection.execution_options(stream_results=True)
+            with streaming.execute(statement) as found:
+                for rows in found.yield_per(page).partitions():
+                    yield from rows
 
     def _cases(self) -> Select[Any]:
         """In the order of `CaseGroup`."""

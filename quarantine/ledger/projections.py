@@ -49,7 +49,7 @@ class Decoded:
     def cases(self, bodies: Iterable[str]) -> list[Case]:
         """In the same order; what is not among them is forgotten. Raises SchemaMismatch."""
         known = self._known
-        found = {body: known[body] if body in known else decoded(Case, body) for body in bodies}
+        found = {body: known[body] if body in known else record_of(Case, body) for body in bodies}
         self._known = found
         return list(found.values())
 
@@ -86,7 +86,7 @@ def cases_of(connection: Connection, cluster: str, ids: Collection[str]) -> dict
     if not ids:
         return {}
     chosen = select(cases.c.body).where(cases.c.cluster == cluster, cases.c.id.in_([fit(key) for key in ids]))
-    return {case.id: case for case in (decoded(Case, body) for body in connection.execute(chosen).scalars())}
+    return {case.id: case for case in (record_of(Case, body) for body in connection.execute(chosen).scalars())}
 
 
 def with_all_dismissals(connection: Connection, cluster: str, state: State) -> State:
@@ -144,7 +144,7 @@ def _cases(connection: Connection, cluster: str, now: datetime, also: Collection
 
 def _holds(connection: Connection, cluster: str) -> Iterable[Hold]:
     chosen = select(holds.c.body).where(holds.c.cluster == cluster).order_by(holds.c.since, holds.c.key)
-    return [decoded(Hold, body) for body in connection.execute(chosen).scalars()]
+    return [record_of(Hold, body) for body in connection.execute(chosen).scalars()]
 
 
 def _dismissals(connection: Connection, cluster: str, now: datetime | None) -> Iterable[Dismissal]:
@@ -152,18 +152,18 @@ def _dismissals(connection: Connection, cluster: str, now: datetime | None) -> I
     chosen = select(dismissals.c.body).where(dismissals.c.cluster == cluster)
     if now is not None:
         chosen = chosen.where(dismissals.c.until > now)
-    return [decoded(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
+    return [record_of(Dismissal, body) for body in connection.execute(chosen.order_by(dismissals.c.position)).scalars()]
 
 
 def _words(connection: Connection, cluster: str) -> Iterable[Word]:
     """Those that are over as well: a decision ends them, so that the trail tells of it."""
     chosen = select(words.c.body).where(words.c.cluster == cluster).order_by(words.c.key)
-    return [decoded(Word, body) for body in connection.execute(chosen).scalars()]
+    return [record_of(Word, body) for body in connection.execute(chosen).scalars()]
 
 
 def _versions(connection: Connection, cluster: str) -> dict[str, Version]:
     chosen = select(versions.c.name, versions.c.body).where(versions.c.cluster == cluster).order_by(versions.c.name)
-    return {unescape(row.name): decoded(Version, row.body) for row in connection.execute(chosen)}
+    return {unescape(row.name): record_of(Version, row.body) for row in connection.execute(chosen)}
 
 
 def _pools(connection: Connection, cluster: str) -> dict[str, Census]:
@@ -257,7 +257,7 @@ def _dismissal_rows(cluster: str, standing: Iterable[Dismissal]) -> Iterable[dic
         }
 
 
-def decoded(kind: type[Record], body: str) -> Record:
+def record_of(kind: type[Record], body: str) -> Record:
     """The record of a row. Raises SchemaMismatch."""
     try:
         return decode_as(kind, body)

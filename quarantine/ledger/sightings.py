@@ -22,7 +22,7 @@ from quarantine.core.identity import gpu_of
 from quarantine.core.model import Machine
 from quarantine.core.record.subjects import SubjectKind, machine_key, names
 from quarantine.ledger.codec import encode
-from quarantine.ledger.projections import decoded
+from quarantine.ledger.projections import record_of
 from quarantine.ledger.schema import machines, sightings
 from quarantine.ledger.text import fit, unescape
 from quarantine.ledger.upsert import upsert
@@ -142,7 +142,7 @@ def _read(connection: Connection, cluster: str, keys: set[str]) -> dict[str, _Kn
     chosen = select(machines).where(machines.c.cluster == cluster, machines.c.key.in_(list(stored)))
     return {
         stored[row.key]: _Known(
-            machine=decoded(Machine, row.body),
+            machine=record_of(Machine, row.body),
             node=unescape(row.node),
             pool=unescape(row.pool),
             provider=unescape(row.provider),

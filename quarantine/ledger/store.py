@@ -17,6 +17,7 @@ from quarantine.core.errors import UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
 from quarantine.ledger.engine import make_engine, reading, writing
+from quarantine.ledger.pulse import Pulse, pulse
 from quarantine.ledger.text import escape
 from quarantine.ledger.trail import Head
 from quarantine.ledger.url import is_sqlite, masked
@@ -109,6 +110,11 @@ class SqlLedger:
         """The ids of unanswered requests, and nothing else of the ledger."""
         with reading(self._engine) as connection:
             return inbox.waiting(connection, self._cluster)
+
+    def pulse(self) -> Pulse | None:
+        """The last sign of life of a controller; None where there never was one."""
+        with reading(self._engine) as connection:
+            return pulse(connection, self._cluster)
 
     def words(self, until: datetime) -> Mapping[str, Word]:
         """People's pauses and planned work as they stood at a moment, by key."""

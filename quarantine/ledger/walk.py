@@ -6,18 +6,22 @@ to its own hash there.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
+import psycopg
 from sqlalchemy import ColumnElement, Engine, Text, cast, select
+from sqlalchemy.exc import DatabaseError
 
 from quarantine.ledger import revision
 from quarantine.ledger.chain import GENESIS, link
 from quarantine.ledger.columns import NAMES, plainly_say, wrong_column
 from quarantine.ledger.engine import reading
+from quarantine.ledger.faults import translate
 from quarantine.ledger.schema import decisions
 
 PAGE = 4000  # rows of one query: bounds memory, and how long a transaction stays open
@@ -84,10 +88,15 @@ def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
 
 
 def _rows(engine: Engine, cluster: str, page: Stretch) -> Sequence[Any]:
-    """Tuples of `_COLUMNS`."""
+    """Tuples of `_COLUMNS`, as the driver makes them: all are text or numbers, and SQLAlchemy would only wrap them."""
+    wanted = select(*_COLUMNS).where(*_of(cluster, page)).order_by(decisions.c.seq)
     with reading(engine) as connection:
         revision.require(connection)
-        return connection.execute(select(*_COLUMNS).where(*_of(cluster, page)).order_by(decisions.c.seq)).all()
+        found: Any = connection.execute(wanted).cursor
+        try:
+            return list(found.fetchall())
+        except (psycopg.Error, sqlite3.Error) as error:
+            raise translate(DatabaseError(None, None, error), engine.url) from error
 
 
 def _times(engine: Engine, cluster: str, page: Stretch) -> Times:

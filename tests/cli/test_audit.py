@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from quarantine import app as root
-from quarantine.cli import audit
+from quarantine.cli import trails
 from quarantine.cli.main import app
 from quarantine.ledger.engine import make_engine
 from quarantine.ledger.migrate import upgrade
@@ -179,7 +179,7 @@ def test_a_trigger_that_is_gone_and_a_policy_text_that_is_another_are_faults(
 
 def test_how_far_it_is_goes_to_stderr(run: Run, ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quarantine.ledger.verify.STRETCH", 2)
-    monkeypatch.setattr(audit, "PROGRESS", 0.0)
+    monkeypatch.setattr(trails, "PROGRESS", 0.0)
     result = run("audit", "verify", "--output", "json")
     assert json.loads(result.stdout)["sound"]
     assert result.stderr == "quarantine: default: 2 of 3 rows are sound\n"

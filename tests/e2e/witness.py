@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -74,12 +75,13 @@ class Noting:
         trail = [row.decision for row in self._ledger.decisions()]
         rest = iter(trail)
         assert all(any(one == decision for one in rest) for decision in self.kept), "lost, or in another order"
-        assert len(set(map(_told, trail))) == len(trail), "twice"
+        twice = [one for one, count in Counter(map(_told, trail)).items() if count > 1]
+        assert not twice, twice
         assert isinstance(self._ledger.verify(), Sound)
 
 
-def _told(decision: Decision) -> tuple[datetime, str, str, str]:
-    return decision.at, decision.kind, decision.action, decision.reason
+def _told(decision: Decision) -> tuple[datetime, str | None, str, str, str]:
+    return decision.at, decision.case, decision.kind, decision.action, decision.reason
 
 
 def noting(controller: Controller, ledger: SqlLedger) -> tuple[Controller, Noting]:

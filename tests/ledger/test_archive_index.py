@@ -76,14 +76,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     made.dispose()
 
 
-def fill(engine: Engine) -> None:
+def fill(engine: Engine, others: int = 120_000) -> None:
     ours = replace(quarantined(1), machine=MACHINE, device=Device(DeviceKind.GPU, GPU))
     link = replace(ours, case="c-1", device=Device(DeviceKind.NVLINK, f"{GPU}/7"))
     ledger = SqlLedger(engine, "east", now=now)
     ledger.record(ledger.take_term("pod"), [ours, outcome(ours.effects[0], 1), link, *[ours] * 97])
     with writing(engine) as connection:
         at: Any = NOW if engine.dialect.name == "postgresql" else "2026-11-29 12:00:00.000000"
-        for insert, last in ((FILLER, 120_000), (NAMED, 60_000)):
+        for insert, last in ((FILLER, others), (NAMED, others // 2)):
             # The clause stands behind INSERT INTO … on both dialects.
             into, _, chosen = insert.partition("SELECT")
             connection.execute(text(f"{into}{NUMBERS[engine.dialect.name]} SELECT{chosen}"), {"last": last, "at": at})
@@ -139,6 +139,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
+@pytest.mark.slow
 def test_no_statement_of_a_history_scans_what_grows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(engine)
     monkeypatch.setattr(trail, "PAGE", 100)  # so that there are later pages
@@ -150,7 +151,7 @@ def test_no_statement_of_a_history_scans_what_grows(engine: Engine, monkeypatch:
 
 
 def test_a_scan_would_be_noticed(engine: Engine) -> None:
-    fill(engine)
+    fill(engine, others=6000)
     every = "SELECT seq FROM decisions WHERE cluster = 'east' AND seq > 5 AND reason = 'x' ORDER BY seq LIMIT 10"
     assert scans(engine, (every, ()))
     assert scans(engine, ("SELECT value FROM sightings WHERE node = 'x'", ()))

@@ -16,12 +16,14 @@ import psycopg
 import pytest
 from sqlalchemy import event, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
 
 from quarantine.core.case import Effect
-from quarantine.core.errors import LedgerUnavailable, SchemaMismatch
+from quarantine.core.errors import LedgerUnavailable, SchemaMismatch, UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import bounded
 from quarantine.ledger.engine import make_engine, unhurried, writing
+from quarantine.ledger.faults import translated
 from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.schema import REVISION
 from quarantine.ledger.store import SqlLedger, open_ledger
@@ -339,6 +341,8 @@ def test_no_connection_is_left(postgres: str, server: PostgresServer) -> None:
         ("XX000", r"failed .*read the database's log"),
         ("57P02", "cannot be reached"),
         ("40P01", "aborted a transaction in favour of another one"),
+        ("42P05", r"loses prepared statements .*\?prepare_threshold=none"),
+        ("26000", r"loses prepared statements .*\?prepare_threshold=none"),
     ],
 )
 def test_what_a_server_says_of_itself(postgres: str, state: str, said: str) -> None:
@@ -348,6 +352,33 @@ def test_what_a_server_says_of_itself(postgres: str, state: str, said: str) -> N
     with pytest.raises(LedgerUnavailable, match=said), writing(engine) as connection:
         connection.exec_driver_sql(raising)
     engine.dispose()
+
+
+@pytest.mark.parametrize(("given", "after"), [("", 5), ("?prepare_threshold=none", None), ("?prepare_threshold=2", 2)])
+def test_prepared_statements_can_be_done_without(postgres: str, given: str, after: int | None) -> None:
+    """For poolers that give every transaction another connection."""
+    engine = make_engine(f"{postgres}{given}")
+    with writing(engine) as connection:
+        driver: Any = connection.connection.dbapi_connection
+        assert driver.prepare_threshold == after
+        for number in range(8):
+            connection.exec_driver_sql("SELECT %s::int", (number,))
+        there = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+        assert (there > 0) is (after is not None)
+    engine.dispose()
+
+
+def test_a_wrong_number_of_uses_is_a_mistake_of_usage() -> None:
+    with pytest.raises(UsageError, match="prepare_threshold=soon: write none, or a number"):
+        make_engine("postgresql://h/d?prepare_threshold=soon")
+
+
+def test_a_pooler_that_refuses_the_settings_of_a_connection(postgres: str) -> None:
+    """As pgbouncer says it, and what to do about it."""
+    said = 'connection to server at "h" failed: FATAL:  unsupported startup parameter: options'
+    url = make_url(postgres)
+    with pytest.raises(LedgerUnavailable, match=r"ignore_startup_parameters = options"), translated(url):
+        raise OperationalError("", None, psycopg.OperationalError(said))
 
 
 # --- Another schema, under a process that runs ------------------------------------------------------------------------

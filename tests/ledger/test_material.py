@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, QueuePool, event
 
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Action, Census, Decision, Kind
 from quarantine.core.draft import NODE
+from quarantine.core.errors import SchemaMismatch
 from quarantine.core.model import Severity
 from quarantine.core.record.milestones import Fate, Milestones
 from quarantine.core.record.report import Counted, Material, Report, report
@@ -139,11 +141,28 @@ def test_names_of_any_kind_come_back_as_they_are(engine: Engine) -> None:
     assert (found.worst[0].machine, found.worst[0].nodes, found.worst[0].pool) == (odd, (odd,), odd)
 
 
-def test_what_is_gone_through_twice_is_read_twice(engine: Engine) -> None:
-    write(engine, [case(1)])
+def test_a_report_that_is_given_up_holds_no_connection(engine: Engine) -> None:
+    write(engine, [case(1), case(2, policy="other")], [hold(1, SINCE, None)], cluster="a")
+    write(engine, [case(3)], cluster="b")
+    parts = iter(material(engine, SINCE, UNTIL).parts)
+    cases = iter(next(parts).cases)
+    assert next(cases).pool == "h100"
+    del cases, parts
+    gc.collect()
+    assert isinstance(engine.pool, QueuePool)
+    assert engine.pool.checkedout() == 0
+
+
+def test_a_database_that_is_gone_is_told_from_the_other_thread_too(engine: Engine) -> None:
+    write(engine, [case(1)], [hold(1, SINCE, None)])
     (made,) = material(engine, SINCE, UNTIL, CLUSTER).parts
-    assert list(made.cases) == list(made.cases)
+    assert len(list(made.holds)) == 1
+    with writing(engine) as connection:
+        connection.exec_driver_sql("ALTER TABLE hold_spans RENAME TO elsewhere")
+    (made,) = material(engine, SINCE, UNTIL, CLUSTER).parts
     assert len(list(made.cases)) == 1
+    with pytest.raises(SchemaMismatch, match="hold_spans"):
+        list(made.holds)
 
 
 def test_no_body_is_read(engine: Engine) -> None:

@@ -6,16 +6,17 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, Row, select
 
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase
 from quarantine.core.decision import ACTION_OF, Action, Census, Decision, Kind, State
 from quarantine.core.model import Machine, Verdict
-from quarantine.core.record import milestones, spans
+from quarantine.core.record import milestones, spans, subjects
 from quarantine.core.record.milestones import Milestones
 from quarantine.core.record.spans import HoldSpan
 from quarantine.core.state import evolve, fold
@@ -78,6 +79,11 @@ def test_the_tables_are_the_fold_of_the_decisions(engine: Engine, steps: list[li
         assert {row.case_id: milestones_of(row) for row in rows} == times
         rows = connection.execute(select(schema.hold_spans).where(schema.hold_spans.c.cluster == cluster))
         assert {row.seq: span_of(row) for row in rows} == held_spans
+        rows = connection.execute(select(schema.sightings).where(schema.sightings.c.cluster == cluster))
+        names = {(row.value, row.node_uid): row for row in rows}
+        rows = connection.execute(select(schema.tickets).where(schema.tickets.c.cluster == cluster))
+        assert {(row.case_id, row.ref): (row.filed_at, row.closed_at) for row in rows} == filed(taken)
+    assert_seen(taken, names)
     made = rebuild(engine, cluster, now=NOW)
     assert made.sound
     assert made.decisions == len(taken)
@@ -103,6 +109,39 @@ def told(taken: Sequence[Decision]) -> tuple[dict[str, Milestones], dict[int, Ho
         if key:
             times[key] = milestones.follow(times.get(key), decision, state.cases[key])
     return times, known
+
+
+def assert_seen(taken: Sequence[Decision], names: Mapping[tuple[str, str], Row[Any]]) -> None:
+    """Every decision about a machine is between the first and the last sighting of each of its names."""
+    state = State()
+    ends: dict[tuple[str, str], list[int]] = {}
+    for seq, decision in enumerate(taken, start=1):
+        state = evolve(state, decision)
+        case = state.cases.get(decision.case or "")
+        machine = decision.machine or (case.machine if case is not None else Machine(""))
+        told_of = [value for _, value in subjects.names(machine)]
+        for value in (*told_of, *([decision.node] if decision.node else [])):
+            ends.setdefault((value, machine.node_uid), []).append(seq)
+            row = names[value, machine.node_uid]
+            assert row.first_seq <= seq <= row.last_seq
+            assert row.first_at <= decision.at or row.first_seq == seq
+            assert row.machine == subjects.machine_key(machine)
+    for key, seqs in ends.items():
+        assert names[key].first_seq == min(seqs)
+
+
+def filed(taken: Sequence[Decision]) -> dict[tuple[str, str], tuple[datetime, datetime | None]]:
+    """When each ticket was filed first, and when its case's were closed."""
+    found: dict[tuple[str, str], tuple[datetime, datetime | None]] = {}
+    for decision in (one for one in taken if one.kind is Kind.DONE and one.case is not None):
+        case = decision.case or ""
+        if decision.effect in (Effect.TICKET, Effect.REPLACE):
+            key = (case, decision.ref)
+            found[key] = (found[key][0] if key in found else decision.at, None)
+        if decision.effect is Effect.CLOSE:
+            open_ones = {key: value for key, value in found.items() if key[0] == case and value[1] is None}
+            found |= {key: (at, decision.at) for key, (at, _) in open_ones.items()}
+    return found
 
 
 def still_needed(state: State) -> State:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from sqlalchemy import Connection, Engine, delete, insert, select, text, update
 
+from quarantine.core.errors import LedgerUnavailable
 from quarantine.ledger import verify as verifying
 from quarantine.ledger import walk
 from quarantine.ledger.engine import make_engine, writing
@@ -178,24 +185,46 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "STRETCH", 3)
 
 
+# In a process of its own, which has one thread: one that has several walks by itself.
+SEVERAL = """
+import json, os, sys
+from quarantine.ledger import verify
+from quarantine.ledger.engine import make_engine
+
+def noted(engine, cluster, stretch, walk=verify.walk):
+    with open(sys.argv[3], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    return walk(engine, cluster, stretch)
+
+verify.WORTH_IT, verify.STRETCH, verify.walk = 1, 3, noted
+engine, told = make_engine(sys.argv[1]), []
+found = verify.verify(engine, sys.argv[2], workers=2, progress=lambda *done: told.append(done))
+again = verify.verify(engine, sys.argv[2])
+print(json.dumps([repr(found), repr(again), told, os.getpid()]))
+engine.dispose()
+"""
+
+
 @pytest.mark.parametrize("owner", [3], indirect=True)
 @pytest.mark.parametrize("what", ["nothing", "the text", "a page deleted"])
 def test_several_processes_find_what_one_finds(
-    ledger: SqlLedger, owner: Engine, shared: None, what: str, monkeypatch: pytest.MonkeyPatch
+    ledger: SqlLedger, url: str, owner: Engine, tmp_path: Path, what: str
 ) -> None:
     if what != "nothing":
         with writing(owner) as connection:
             TAMPERING[what][0](connection)
     alone = ledger.verify()
     assert isinstance(alone, Sound if what == "nothing" else Broken)
-    told: list[tuple[int, int]] = []
-
-    def refuse(*_: object) -> object:
-        raise AssertionError("this process walks itself")
-
-    monkeypatch.setattr(verifying, "walk", refuse)
-    assert verify(owner, CLUSTER, workers=2, progress=lambda *done: told.append(done)) == alone
-    assert told == [(n, SIZE) for n in ((3, 6, 9, 12) if what == "nothing" else (3, 6) if what == "the text" else (3,))]
+    pids = tmp_path / "pids"
+    command = [sys.executable, "-W", "error", "-c", SEVERAL, url, CLUSTER, str(pids)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    found, again, told, parent = json.loads(done.stdout)
+    assert found == again == repr(alone)
+    assert told == [[n, SIZE] for n in ((3, 6, 9, 12) if what == "nothing" else (3, 6) if what == "the text" else (3,))]
+    walked = pids.read_text().split()
+    assert str(parent) not in walked[: len(told)], "another process walked"
+    assert walked[-1] == str(parent), "the second time, this one did"
 
 
 class Dying:
@@ -206,7 +235,7 @@ class Dying:
     def __init__(self, *_: object, initargs: tuple[Any, ...], **__: object) -> None:
         if self.answers < 0:
             raise OSError("no semaphores here")
-        self.engine = make_engine(initargs[0])
+        (self.engine,) = initargs
 
     def map(self, _: object, names: Iterable[str], todo: Iterable[walk.Stretch]) -> Iterator[walk.Walked]:
         for number, (name, stretch) in enumerate(zip(names, todo, strict=True)):
@@ -216,7 +245,6 @@ class Dying:
 
     def shutdown(self, *, cancel_futures: bool) -> Self:
         assert cancel_futures
-        self.engine.dispose()
         return self
 
 
@@ -264,3 +292,27 @@ def test_a_server_that_writes_times_its_own_way_is_no_fault(ledger: SqlLedger, u
     with SqlLedger(make_engine(f"{url}?options={option.replace(' ', '%20')}"), CLUSTER, now=now) as elsewhere:
         assert elsewhere.verify() == ledger.verify()
     assert isinstance(ledger.verify(), Sound)
+
+
+# --- a database that cannot be read -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_damaged_file_is_no_broken_trail(ledger: SqlLedger, url: str) -> None:
+    """What cannot be read says nothing of what was written."""
+    ledger.record(ledger.take_term("pod-1"), [quarantined(n, effects=()) for n in range(200)])
+    path = Path(str(ledger._engine.url.database))
+    hash_ = list(ledger.decisions())[150].hash
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'decisions'").fetchone()
+    ledger.close()
+    pages = path.read_bytes()
+    assert isinstance(ledger.verify(), Sound)
+    ledger.close()
+    leaf = pages.index(hash_.encode()) // page
+    assert leaf not in (0, root - 1)
+    path.write_bytes(pages[: leaf * page] + b"\xff" * page + pages[(leaf + 1) * page :])
+    with pytest.raises(LedgerUnavailable, match="is damaged"):
+        ledger.verify()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OUTAGE = ("machine", "out at (UTC)", "for", "policy", "device", "GPU-hours")
 SPARED = (*OUTAGE, "and now")
 HELD = ("machine or policy", "held by", "from (UTC)", "for", "why")
-SCORE = ("policy", "confirmed", "refuted", "released by hand", "open", "no case", "precision")
+SCORE = ("policy", "confirmed", "refuted", "put back", "open", "no case", "precision")
 MOVED = ("machine", "before (UTC)", "now (UTC)", "policy")
 
 

@@ -348,6 +348,12 @@ def test_holds_cost_what_they_kept_in_service() -> None:
     assert found.holds[0] is budget, "what cost most comes first"
 
 
+def test_what_a_hold_ended_in_later_is_not_told() -> None:
+    later = UNTIL + HOUR
+    (cost,) = made([out(1, out_at=later, marked_at=later)], [hold(1, SINCE + DAY, later)]).holds
+    assert (cost.standing, cost.led_to_quarantine, cost.in_service) == (1, 0, 29 * 24)
+
+
 def test_a_policy_that_is_held_is_no_suspect() -> None:
     found = made(holds=[hold(1, SINCE, UNTIL, key="judge/gpu-hot", held_by=HeldBy.BREAKER)])
     assert found.holds[0].in_service == 0.0

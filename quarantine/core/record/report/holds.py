@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import compress
 
-from quarantine.core.record.report.material import HOLD_WORDS, MS, OF_CASE, OF_NODE, Column, HoldGroup
+from quarantine.core.record.report.material import MS, OF_CASE, OF_NODE, Column, HoldGroup
 from quarantine.core.record.report.measure import HOUR, Spread, Window, spread
-
-COLUMNS = len(HOLD_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +45,44 @@ class HoldTally:
 
     def add(self, cluster: str, group: HoldGroup) -> None:
         """Whatever stood in the window."""
-        since, until = self.window.since, self.window.until
-        stood = [
-            row for row in zip(*group[COLUMNS:], strict=True) if row[1] < until and (row[2] is None or row[2] >= since)
-        ]
-        if not stood:
+        standing = _standing(group, self.window)
+        begun, over, out = standing.since, standing.until, standing.out
+        if not begun:
             return
         into = self.sums.setdefault((group.held_by, group.policy), _Sum())
-        nodes, begun, over, out = zip(*stood, strict=True)
+        since, until = self.window.since, self.window.until
         lengths = self.window.overlaps(begun, over)
         into.lengths += lengths
         into.began += len([True for at in begun if at >= since])
         into.standing += len([True for at in over if at is None or at >= until])
-        into.nodes.update((cluster, node) for node in set(nodes) if node)
+        into.nodes.update((cluster, node) for node in set(standing.node) if node)
         if group.about == OF_NODE:
             into.in_service += sum(lengths)
         elif group.about == OF_CASE:
-            into.led += len([True for end, at in zip(over, out, strict=True) if at is not None and at == end < until])
+            taken_out = [end for end, at in zip(over, out, strict=True) if end is not None and end == at]
+            into.led += len([True for at in taken_out if at < until])
             into.in_service += sum(self.window.overlaps(begun, _first(over, out)))
 
     def costs(self) -> tuple[HoldCost, ...]:
         """What kept suspects in service for longest first, then what stood for longest."""
         found = [_cost(*key, total) for key, total in self.sums.items() if total.lengths]
         return tuple(sorted(found, key=lambda cost: (-cost.in_service, -cost.total, cost.held_by, cost.policy)))
+
+
+def _standing(group: HoldGroup, window: Window) -> HoldGroup:
+    """Those of the group that stood in the window."""
+    stood = [
+        since < window.until and (until is None or until >= window.since)
+        for since, until in zip(group.since, group.until, strict=True)
+    ]
+    if all(stood):
+        return group
+    return group._replace(
+        node=list(compress(group.node, stood)),
+        since=list(compress(group.since, stood)),
+        until=list(compress(group.until, stood)),
+        out=list(compress(group.out, stood)),
+    )
 
 
 def _first(over: Column, out: Column) -> Column:

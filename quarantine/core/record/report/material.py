@@ -62,7 +62,6 @@ class HoldGroup(NamedTuple):
 
 
 CASE_WORDS, CASE_TIMES = CaseGroup._fields[:10], CaseGroup._fields[10:]
-HOLD_WORDS = HoldGroup._fields[:3]
 
 
 class MachineSum(NamedTuple):
