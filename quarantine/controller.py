@@ -110,7 +110,7 @@ class Controller:
             texts = self._unknown_texts(law, made)
             self.ledger.record(self._term, made.decisions, texts)
             self._written |= {text.hash for text in texts}
-            self._newest = made.decisions[-1].at
+            self._newest = fold(view.state, made.decisions).recorded_until
         self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
         self._keep(self._term, law, snapshot)
         self._tell(made)
@@ -134,7 +134,7 @@ class Controller:
                 f"the ledger does not have {since}, though it had: it was restored from a backup, or a failover lost "
                 "its last commits; the cycle goes on from what it has, and looks up what may have been done"
             )
-            self._forget()
+            pass
         self._newest = until
 
     def _forget(self) -> None:

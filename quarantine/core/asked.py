@@ -47,7 +47,8 @@ def waiting(draft: Draft) -> None:
             continue  # it is away, or another machine has its name: `upkeep` says what becomes of the case
         if case.phase is Phase.SUSPECTED and case.by_person and draft.paused(case) is None:
             reason = f"{case.node} is taken out as {case.opened_by} asked"
-            fields = {"phase": Phase.QUARANTINED, "hold_key": case_key(case.id), "effects": MARKING}
+            pool = draft.pool_name(node)  # pools may have been renamed since it was asked
+            fields = {"phase": Phase.QUARANTINED, "hold_key": case_key(case.id), "effects": MARKING, "pool": pool}
             draft.emit(draft.about_case(Kind.DECIDED, Action.QUARANTINE, case, reason, **fields))
 
 

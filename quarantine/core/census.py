@@ -9,7 +9,7 @@ a moment.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quarantine.core.budget import HOUR, members_of
 from quarantine.core.decision import Action, Census, Decision, Kind, State
@@ -17,6 +17,7 @@ from quarantine.core.draft import QUIET, SIGHT, provided
 from quarantine.core.model import Node
 from quarantine.core.policy import Rules
 
+MOST = 10**9  # whatever a Node object or a fleet file says: what no column holds would block every other decision
 WEIGHT = 0.01  # the share of what was counted last that makes haste
 
 
@@ -48,7 +49,8 @@ def count(nodes: Mapping[str, Node], state: State, rules: Rules, now: datetime) 
     members = members_of(nodes, rules)
     for pool in rules.fleet.pools:
         let_in = [node for node in members[pool.name] if node.name not in at_the_gate]
-        found[pool.name] = Census(pool.size or len(let_in), sum(node.gpus or 0 for node in let_in), now)
+        size, gpus = pool.size or len(let_in), sum(node.gpus or 0 for node in let_in)
+        found[pool.name] = Census(min(size, MOST), min(gpus, MOST), now)
     return found
 
 
@@ -57,6 +59,8 @@ def _is_news(known: Census | None, now: Census) -> bool:
     if known is None:
         return now.nodes > 0
     age, differs = now.at - known.at, now.nodes != known.nodes
+    if age < timedelta(0):  # by a clock that was ahead: it would not be counted again until that time has come
+        age = HOUR
     if _has_weight(known.nodes, now.nodes):
         return age >= QUIET
     return age >= HOUR and (differs or _has_weight(known.gpus, now.gpus))

@@ -44,6 +44,10 @@ class Action(StrEnum):
     COUNT = "count"  # how large a pool is, where that has changed: what rates of failure are measured by
 
 
+# What is only kept on record, of the rules and the pools: nothing is done to a machine by it, and a ledger that has no
+# more than these knows nothing of any machine.
+RECORDS = frozenset({Action.POLICY, Action.COUNT})
+
 # What the outcome of an effect is about.
 ACTION_OF: Mapping[Effect, Action] = {
     Effect.MARK: Action.QUARANTINE,
@@ -198,7 +202,7 @@ class State:
     answered: frozenset[str] = frozenset()  # ids of answered requests
     ended: frozenset[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
     words: Mapping[str, Word] = field(default_factory=dict)  # that stand, by key
-    recorded_until: datetime | None = None  # when the newest decision was taken; None: there is none
+    recorded_until: datetime | None = None  # when the newest decision was taken, of `RECORDS` none; None: there is none
     versions: Mapping[str, Version] = field(default_factory=dict)  # in force, by the trail: see `core.versions`
     pools: Mapping[str, Census] = field(default_factory=dict)  # by name, as counted last
 

@@ -127,7 +127,7 @@ class Draft:
             self._open[case.node] = case
         elif case is not None and case.id == getattr(self._open.get(case.node), "id", None):
             del self._open[case.node]
-        if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool:
+        if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool in self.accounts:
             node = self.nodes.get(decision.node) if decision.node else None
             if node is not None:
                 self.accounts[decision.pool].spend(node)

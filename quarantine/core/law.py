@@ -8,14 +8,12 @@ from functools import cached_property
 
 from quarantine.core import planner, rulefiles
 from quarantine.core.census import census_decisions
-from quarantine.core.decision import Action, Decision
+from quarantine.core.decision import RECORDS, Decision
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
 from quarantine.core.versions import version_decisions
-
-RECORDS = frozenset({Action.POLICY, Action.COUNT})  # what is kept on record of the rules and the pools
 
 
 @dataclass(frozen=True)

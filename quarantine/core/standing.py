@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quarantine.core.case import Case
-from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, State, Version
+from quarantine.core.decision import RECORDS, Action, Decision, Dismissal, Hold, Kind, State, Version
 from quarantine.core.marks import same_machine
 
 
 def stood(state: State, decision: Decision) -> State:
     """The state once the decision holds, as far as it needs no case."""
-    state = replace(_worded(_answered(_held(state, decision), decision), decision), recorded_until=decision.at)
-    return _ruled(state, decision)
+    state = _ruled(_worded(_answered(_held(state, decision), decision), decision), decision)
+    return state if decision.action in RECORDS else replace(state, recorded_until=decision.at)
 
 
 def dismissed(state: State, case: Case, decision: Decision) -> State:

@@ -236,7 +236,8 @@ def _with_effects(case: Case, decision: Decision) -> Case:
 
 
 def _with_outcome(case: Case, decision: Decision) -> Case:
-    assert decision.effect is not None  # noqa: S101
+    if decision.effect is None:
+        raise ValueError(f"an outcome in case {case.id} does not say what it is the outcome of")
     status = EffectStatus.DONE if decision.kind is Kind.DONE else EffectStatus.ABANDONED
     by_us = case.cordoned_by_us if decision.cordoned_by_us is None else decision.cordoned_by_us
     effects = {**case.effects, decision.effect: EffectState(status, decision.ref)}

@@ -63,9 +63,16 @@ def cases(draft: Draft) -> None:
 
 
 def _unmarked(draft: Draft, case: Case, node: Node, by: Remover) -> None:
-    """A person who takes our taint away puts the node back in service, and is not fought."""
+    """A person who takes our taint away puts the node back in service, and is not fought.
+
+    Nor are we ourselves: who takes the taint alone leaves the rest of the mark, and a release takes all of it.
+    """
     if by is Remover.PERSON:
-        _dismiss(draft, case)
+        removed = f"our taint was removed from {case.node} by hand"
+        _dismiss(draft, case, f"{removed}, so it is back in service; its findings are left alone")
+    elif by is Remover.OURS and not was_marked(node, case, draft.rules.prefix):
+        lost = f"{case.node} was released, and the ledger has lost that, as after a restore from a backup"
+        _dismiss(draft, case, f"{lost}: it stays in service; its findings are left alone")
     else:
         putback.put_back(draft, case, node, by)
 
@@ -149,7 +156,7 @@ def marks(draft: Draft) -> None:
             draft.lift(key, f"the mark on {node.name} is explained", node=node.name)
         elif node.name in waiting:
             continue  # told by one hold for all of them
-        elif draft.disbelieved:
+        elif draft.disbelieved or _ended_now(draft, node):
             continue  # another cluster's marks are not taken over
         elif restored.adoptable(draft, node, said) and draft.open_case(node.name) is None:
             restored.take_over(draft, node, said)
@@ -157,6 +164,11 @@ def marks(draft: Draft) -> None:
             reason = f"{node.name} carries our taint for case {said}, over or another node's: remove it by hand"
             held = {"held_by": HeldBy.FOREIGN_MARK, "hold_key": key, "node": node.name, "machine": node.machine}
             draft.hold(draft.decision(Kind.HELD, Action.ADOPT, reason, **held))
+
+
+def _ended_now(draft: Draft, node: Node) -> bool:
+    """Whether a case of this node ended in this very cycle: who has the node next is seen in the next one."""
+    return any(c.node == node.name and not c.open and c.phase_since >= draft.now for c in draft.state.cases.values())
 
 
 def late_marks(draft: Draft) -> None:
@@ -269,8 +281,7 @@ def _seen(draft: Draft, case: Case, name: str) -> bool:
     return judgement.covered_by.get(node.name, 0) >= (wanted or 1)
 
 
-def _dismiss(draft: Draft, case: Case) -> None:
-    reason = f"our taint was removed from {case.node} by hand, so it is back in service; its findings are left alone"
+def _dismiss(draft: Draft, case: Case, reason: str) -> None:
     until = draft.now + draft.rules.dismissal
     _end(draft, case, Action.DISMISS, Phase.DISMISSED, reason, until=until, effects=ending_effects(case))
 

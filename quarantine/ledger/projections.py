@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, bindparam, delete, func, insert, or_, select
 
 from quarantine.core.case import Case
-from quarantine.core.decision import Action, Census, Dismissal, Hold, Kind, State, Version, Word
+from quarantine.core.decision import RECORDS, Action, Census, Dismissal, Hold, Kind, State, Version, Word
 from quarantine.core.errors import SchemaMismatch
 from quarantine.core.state import FINDING_MEMORY, PACE_MEMORY
 from quarantine.ledger.codec import decode_as, encode
@@ -175,8 +175,9 @@ def _pools(connection: Connection, cluster: str) -> dict[str, Census]:
 
 
 def _recorded_until(connection: Connection, cluster: str) -> datetime | None:
-    chosen = select(decisions.c.at).where(decisions.c.cluster == cluster).order_by(decisions.c.seq.desc()).limit(1)
-    return connection.execute(chosen).scalar_one_or_none()
+    of_machines = decisions.c.action.not_in([action.value for action in RECORDS])
+    chosen = select(decisions.c.at).where(decisions.c.cluster == cluster, of_machines)
+    return connection.execute(chosen.order_by(decisions.c.seq.desc()).limit(1)).scalar_one_or_none()
 
 
 def _pace(connection: Connection, cluster: str, now: datetime) -> tuple[tuple[datetime, str], ...]:

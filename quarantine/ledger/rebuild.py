@@ -132,9 +132,16 @@ class _Folded:
             known = {**{key: self.cases[key] for key in named & self.cases.keys()}, **read}
             # Nothing is folded by the pace, nor by what was answered or has ended.
             before = replace(self.state, cases=known, quarantined_at=(), answered=frozenset(), ended=frozenset())
-            self.state = fold(self.connection, self.cluster, before, numbered, unfit=self._refuse)
+            self.state = fold(self.connection, self.cluster, before, numbered, unfit=self.refuse)
         self._keep(self.state.cases)
         self.count += len(rows)
+
+    def miss(self, last: int, rows: Sequence[Row[int, str]]) -> None:
+        """Refuse what is not there between row `last` and these, and among them: what it did is not known."""
+        for row in rows:
+            if row.seq != last + 1:
+                self.refuse(last + 1, f"is missing: row {row.seq} comes next")
+            last = row.seq
 
     def copy(self, tables: Sequence[Table]) -> None:
         """Make these tables so."""
@@ -146,9 +153,10 @@ class _Folded:
             try:
                 yield row.seq, trail.decoded(self.cluster, row.seq, row.body)
             except SchemaMismatch as error:
-                self._refuse(row.seq, error)
+                self.refuse(row.seq, error)
 
-    def _refuse(self, seq: int, error: Exception) -> None:
+    def refuse(self, seq: int, error: Exception | str) -> None:
+        """A decision that cannot be folded, and why."""
         self.unfit_count += 1
         if len(self.unfit) < SHOWN:
             self.unfit.append((seq, str(error)))
@@ -177,10 +185,13 @@ def _folded(connection: Connection, cluster: str, progress: Progress | None) -> 
         rows = connection.execute(page).all()
         if not rows:
             break
+        made.miss(last, rows)
         made.fold(rows)
         last = rows[-1].seq
         if progress is not None:
             progress(made.count, head.seq)
+    if last < head.seq:
+        made.refuse(last + 1, f"is missing: the head of the chain is row {head.seq}")
     yield made
     made.staging.close()
     made.answers.close()

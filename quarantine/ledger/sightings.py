@@ -76,10 +76,11 @@ class Machines:
         uid = machine.node_uid
         now = {"node": fit(node), "machine": fit(key), "last_seq": seq, "last_at": decision.at}
         for value, kind in self._names_of(machine, node, gpu).items():
-            row = self._rows.get((value, uid))
+            at = (fit(value), fit(uid))  # two names that are alike once they are cut are one row
+            row = self._rows.get(at)
             if row is None:
-                first = {"cluster": self._cluster, "value": fit(value), "node_uid": fit(uid)}
-                row = self._rows[value, uid] = {**first, "first_seq": seq, "first_at": decision.at}
+                first = {"cluster": self._cluster, "value": at[0], "node_uid": at[1]}
+                row = self._rows[at] = {**first, "first_seq": seq, "first_at": decision.at}
             row.update(now, kind=kind)
 
     def _names_of(self, machine: Machine, node: str, gpu: str) -> Mapping[str, str]:

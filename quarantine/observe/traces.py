@@ -125,7 +125,7 @@ def _questions(subjects: Sequence[_Subject]) -> Iterator[Question]:
 
 
 def _ask(past: Past, clock: Clock, question: Question, until: datetime, limit: timedelta) -> RangeAnswer:
-    left = until - clock.now()
+    left = min(until - clock.now(), limit)  # the clock may be set back meanwhile
     if left <= timedelta(0):
         return Failed(FailureKind.TIMEOUT, f"it was not asked about: {_together(limit)}", "")
     if question.raw:

@@ -232,6 +232,20 @@ def test_row_an_unknown_program_took_our_taint_away(by: str, who: str, what: str
     assert set_by_hand.holds == {}
 
 
+def test_row_we_released_it_and_the_ledger_has_lost_that() -> None:
+    """A list of taints that another installation rewrites leaves the annotations, and a release takes them too."""
+    state, nodes = quarantined()
+    clean = replace(fleet()["node-3"], tainted_by="quarantine")
+    state, made = look(state, {**nodes, "node-3": clean})
+    assert told(made) == [("dismiss", "node-3", None)]
+    assert made.decisions[0].reason == (
+        "node-3 was released, and the ledger has lost that, as after a restore from a backup: it stays in service; its "
+        "findings are left alone"
+    )
+    assert state.open_case_of("node-3") is None
+    assert look(state, {**nodes, "node-3": clean})[1].decisions == ()
+
+
 def test_row_an_unknown_program_takes_it_away_now_and_then() -> None:
     state, nodes = quarantined()
     for number in range(6):

@@ -40,8 +40,8 @@ def test_commands_holds_and_metrics_exist() -> None:
 
 
 def test_the_numbers_are_those_of_the_code() -> None:
-    assert (bounded.GRACE_S, engine.STATEMENT, engine.LOCK) == (10, timedelta(seconds=30), timedelta(seconds=10))
-    assert (LATE, LATE_CYCLES, RARELY) == (timedelta(minutes=5), 4, 64)
+    assert (10, timedelta(seconds=30), timedelta(seconds=10)) == (bounded.GRACE_S, engine.STATEMENT, engine.LOCK)
+    assert (timedelta(minutes=5), 4, 64) == (LATE, LATE_CYCLES, RARELY)
     assert "log" in Settings.model_fields
     made = engine.make_engine("postgresql://h/d")
     assert made.pool.size() + made.pool._max_overflow == 5  # type: ignore[attr-defined]

@@ -332,6 +332,7 @@ def test_restored_from_a_backup_that_is_older_than_the_marks(
 ) -> None:
     with place.begin(database, faults=[hot(1), hot(2, at="32m")], machines={**SMALL, "count": 24}) as it:
         back_up(server, database)
+        it.now.happens(policies={"gpu-hot": {"trigger": {"above": 79}}})  # a version that the backup does not have
         it.now.minutes(20, every=timedelta(minutes=2))
         assert it.now.out == {"node-1"}
         (ticket,) = it.now.stage.tickets()
@@ -355,6 +356,26 @@ def test_restored_from_a_backup_that_is_older_than_the_marks(
         assert it.now.decided(Action.ADOPT, "node-1")
         assert [made["key"] for made in it.now.stage.tickets()].count(ticket["key"]) == 1
         assert len(it.now.stage.tickets()) == 2
+        assert it.now.pending == 0
+
+
+def test_a_node_that_was_released_after_the_backup_stays_in_service(
+    place: Place, server: PostgresServer, database: str
+) -> None:
+    """The ledger still has its case, and the node has no taint: nobody marks it again."""
+    with place.begin(database) as it:
+        it.now.minutes(14, every=timedelta(minutes=2))
+        assert it.now.out == {"node-1"}
+        back_up(server, database)
+        it.now.ask(RequestKind.RELEASE, "node-1", reason="looked at, and sound")
+        it.now.minutes(18, every=timedelta(minutes=2))
+        assert it.now.out == set()
+        restore(server, database)
+        it.noted.kept.clear()
+        it.now.minutes(30, every=timedelta(minutes=2))
+        it.check()
+        assert it.now.out == set()
+        assert it.now.case("node-1") is None
         assert it.now.pending == 0
 
 

@@ -21,7 +21,7 @@ from quarantine.core.series import Grid, RangeAnswer, Track, Tracks
 from quarantine.core.signal import SignalSpec
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import fold
-from quarantine.observe import Observer, Pace
+from quarantine.observe import Observer, Pace, traces
 from tests.core.world import (
     DOWNED,
     GPU_TEMPERATURE,
@@ -295,3 +295,19 @@ def test_what_is_absent_has_nothing_to_show_and_is_not_asked_about() -> None:
     traces = [trace_of(d) for d in found if d.action is Action.QUARANTINE]
     assert [(t.query, t.bound, t.note) for t in traces] == [("", None, "what is absent has no values to show")]
     assert past.asked == []
+
+
+class _SetBack(Past):
+    """Its clock is set back once the limit was taken from it."""
+
+    def now(self) -> datetime:
+        at, self.at = self.at, NOW - timedelta(hours=1)
+        return at
+
+
+def test_a_clock_that_is_set_back_grants_no_more_time() -> None:
+    past, limit = _SetBack(), timedelta(seconds=3)
+    made = plan(snapshot(None, hot("node-3")), rules())
+    traces.traced(made.decisions, State(), rules(), past, past, limit=limit, workers=1)
+    assert past.asked
+    assert max(timeout for _, _, timeout in past.asked) <= limit

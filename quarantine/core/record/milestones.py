@@ -13,6 +13,7 @@ from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.model import Severity
 from quarantine.core.record.subjects import machine_key
 from quarantine.core.treatment.place import same_chassis
+from quarantine.core.waivers import BY_ANNOTATION
 
 
 class Fate(StrEnum):
@@ -149,7 +150,8 @@ def _fate(known: Milestones, decision: Decision, case: Case) -> Fate:
     """As the case tells it, but for a dismissal without a word on the machine: evidence grew old, or a ledger was
     restored, or a waiver began. A person's no leaves the findings alone for a while.
     """
-    unsaid = case.phase is Phase.DISMISSED and (decision.until is None or decision.action is Action.WAIVE)
+    waived = decision.action is Action.WAIVE or decision.actor == BY_ANNOTATION
+    unsaid = case.phase is Phase.DISMISSED and (decision.until is None or waived)
     return known.fate if unsaid else fate(case)
 
 

@@ -20,9 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from quarantine.core.case import Case, Phase
-from quarantine.core.decision import Kind
+from quarantine.core.decision import RECORDS, Kind
 from quarantine.core.explain import told
-from quarantine.core.law import RECORDS
 from quarantine.ports import LedgerView, TrailRow
 from quarantine.sandbox.demo.outcome import Outcome
 
