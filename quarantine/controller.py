@@ -134,7 +134,7 @@ class Controller:
                 f"the ledger does not have {since}, though it had: it was restored from a backup, or a failover lost "
                 "its last commits; the cycle goes on from what it has, and looks up what may have been done"
             )
-            pass
+            self._forget()
         self._newest = until
 
     def _forget(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import logging
 import os
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LONGEST_FIELD = 2000  # characters of one field of a log line
 
 
@@ -87,7 +89,8 @@ def friendly(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            made = command(*args, **kwargs)
+            sys.stdout.flush()  # what cannot be written is told while there is somebody to tell
         except UsageError as error:
             raise fail(error, Exit.USAGE) from None
         except Superseded as error:
@@ -98,6 +101,13 @@ def friendly(command: Callable[P, R]) -> Callable[P, R]:
             # The reader of our output has gone (`| head`): nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(Exit.NO) from None
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise fail(f"the output could not be written ({error.strerror}): make room", Exit.DEPENDENCY) from None
+        else:
+            return made
 
     return wrapped
 

@@ -103,5 +103,5 @@ def row(into: Table, *cells: object) -> None:
 
 
 def safe(text: str) -> str:
-    """Without control characters: a label must not move a reader's cursor."""
-    return "".join(c if c.isprintable() else "�" for c in text)
+    """On one line, without control characters: a label must not move a reader's cursor, and a query stays one."""
+    return "".join(c if c.isprintable() else " " if c in "\n\t" else "�" for c in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -200,7 +200,7 @@ class State:
     dismissals: tuple[Dismissal, ...] = ()
     quarantined_at: tuple[tuple[datetime, str], ...] = ()  # (when, pool), for the pace
     answered: frozenset[str] = frozenset()  # ids of answered requests
-    ended: frozenset[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
+    ended: Set[str] = frozenset()  # ids of all cases that ended, however long ago: never opened again
     words: Mapping[str, Word] = field(default_factory=dict)  # that stand, by key
     recorded_until: datetime | None = None  # when the newest decision was taken, of `RECORDS` none; None: there is none
     versions: Mapping[str, Version] = field(default_factory=dict)  # in force, by the trail: see `core.versions`

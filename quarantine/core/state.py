@@ -16,6 +16,7 @@ from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Findin
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.lifecycle import check_transition
 from quarantine.core.model import Device, Severity, Verdict
+from quarantine.core.overlay import having, including
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
 FINDING_MEMORY = timedelta(days=28)  # longer than any time within which an escalation counts findings
@@ -36,13 +37,14 @@ def evolve(state: State, decision: Decision) -> State:
     state = standing.stood(state, decision)
     case = _case_after(state, decision)
     if case is not None:
-        ended = state.ended if case.open else state.ended | {case.id}
-        state = replace(state, cases={**state.cases, case.id: case}, ended=ended)
+        ended = state.ended if case.open else including(state.ended, case.id)
+        state = replace(state, cases=having(state.cases, case.id, case), ended=ended)
     if decision.kind is not Kind.DECIDED:
         return state
     if decision.action is Action.QUARANTINE:
-        since = decision.at - PACE_MEMORY
-        kept = tuple(entry for entry in state.quarantined_at if entry[0] > since)
+        since, kept = decision.at - PACE_MEMORY, state.quarantined_at
+        if kept and kept[0][0] <= since:  # looked through only then: a whole pool may go out in one cycle
+            kept = tuple(entry for entry in kept if entry[0] > since)
         return replace(state, quarantined_at=(*kept, (decision.at, decision.pool)))
     if decision.action is Action.WAIVE:
         return standing.waived(state, case, decision)

@@ -10,7 +10,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DropTable
 
 from quarantine.core.decision import Decision
 from quarantine.ledger.schema import requests
-from quarantine.ledger.text import fit
+from quarantine.ledger.text import stored_as
 from quarantine.ledger.upsert import insert_all
 
 _noted = Table(
@@ -41,9 +41,10 @@ class Answers:
     def note(self, cluster: str, numbered: Sequence[tuple[int, Decision]]) -> None:
         """Take down which requests these decisions answer."""
         answers = [
-            {"cluster": cluster, "id": fit(decision.request), "seq": seq}
+            {"cluster": cluster, "id": stored, "seq": seq}
             for seq, decision in numbered
             if decision.request is not None
+            for stored in stored_as(decision.request)
         ]
         insert_all(self._connection, _noted, answers)
 

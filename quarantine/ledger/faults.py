@@ -49,6 +49,9 @@ _UNPREPARED = _Meaning(
 )
 _CLASH = _Meaning("aborted a transaction in favour of another one", "nothing: the controller tries again by itself")
 _AWAY = _Meaning("cannot be reached", "start the database or correct the URL; the controller goes on by itself")
+_UNREADABLE = _Meaning(
+    "holds a value that cannot be read", "run `quarantine audit verify`, and ask who else writes there"
+)
 _OTHER = _Meaning("failed", "read the database's log")
 
 # SQLSTATEs, longest prefix first: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -140,6 +143,8 @@ def _of_postgres(error: psycopg.Error) -> _Meaning:
     code = error.sqlstate
     if isinstance(error, Unanswered | psycopg.errors.ConnectionTimeout):
         return _SILENT
+    if code is None and isinstance(error, psycopg.DataError):
+        return _UNREADABLE
     if code is None:  # libpq's own: it had no server to ask, or the server turned it away while connecting
         said = str(error)
         if "FATAL" in said and "database" in said and "does not exist" in said:

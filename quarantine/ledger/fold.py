@@ -11,26 +11,32 @@ from quarantine.core.state import evolve
 from quarantine.ledger import projections
 from quarantine.ledger.outbox import Changes
 from quarantine.ledger.records import Records
+from quarantine.ledger.remembered import Remembered
 from quarantine.ledger.sightings import Machines
+from quarantine.ledger.upsert import Writes
 
 
 def fold(
     connection: Connection,
+    writes: Writes,
     cluster: str,
     before: State,
     numbered: Sequence[tuple[int, Decision]],
     *,
+    remembered: Remembered | None = None,
     unfit: Callable[[int, ValueError], None] | None = None,
 ) -> State:
-    """Fold decisions with their numbers in the trail, and write what changed; returns the state after them.
+    """Fold decisions with their numbers in the trail; what changed goes into `writes`. Returns the state after them.
 
-    `before` must hold the cases that they name, as far as they are known, and all that is not of a case. Raises
-    ValueError for a decision that could not have been taken; where `unfit` is given it is told, and the decision
-    changes nothing but where its machine was seen.
+    `before` must hold the cases that they name, as far as they are known, and all that is not of a case. What was
+    `remembered` is then what will be there once `writes` are saved. Raises ValueError for a decision that could not
+    have been taken; where `unfit` is given it is told, and the decision changes nothing but where its machine was seen.
     """
     taken = [decision for _, decision in numbered]
-    outbox, records = Changes(cluster), Records(connection, cluster, taken)
-    machines = Machines(connection, cluster, before.cases, taken)
+    named = {decision.case for decision in taken if decision.case is not None}
+    remembered = remembered or Remembered()
+    outbox, records = Changes(cluster), Records(connection, cluster, before.cases, taken, remembered)
+    machines = Machines(connection, cluster, before.cases, taken, remembered)
     state = before
     for seq, decision in numbered:
         try:
@@ -48,8 +54,8 @@ def fold(
             if case is not None:
                 outbox.follow(seq, was, case)
         state = after
-    outbox.save(connection)
-    projections.save(connection, cluster, before, state)
-    records.save(connection)
-    machines.save(connection)
+    outbox.save(writes)
+    projections.save(writes, cluster, before, state, named)
+    records.save(writes)
+    machines.save(writes)
     return state

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, Text, cast, select
 
 from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
 from quarantine.core.marks import shorten
 from quarantine.ledger.codec import decode_as, encode
 from quarantine.ledger.schema import requests
-from quarantine.ledger.text import SENTENCE, fit, unescape
+from quarantine.ledger.text import SENTENCE, fit, original, stored_as, unescape
 from quarantine.ledger.upsert import insert_into
 
 _KNOWN = frozenset(field.name for field in fields(Request))
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ask(connection: Connection, cluster: str, request: Request) -> None:
@@ -38,7 +40,10 @@ def ask(connection: Connection, cluster: str, request: Request) -> None:
 
 def unanswered(connection: Connection, cluster: str) -> tuple[Request, ...]:
     """Oldest first."""
-    chosen = select(requests).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
+    said = (requests.c.id, requests.c.node, requests.c.actor, requests.c.channel, requests.c.body)
+    # As text: whoever may insert may insert `infinity`, and no row may keep all others from being read.
+    chosen = select(*said, cast(requests.c.at, Text).label("at"))
+    chosen = chosen.where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
     rows = connection.execute(chosen.order_by(requests.c.at, requests.c.id)).all()
     return tuple(_request(row) for row in rows)
 
@@ -46,16 +51,25 @@ def unanswered(connection: Connection, cluster: str) -> tuple[Request, ...]:
 def waiting(connection: Connection, cluster: str) -> frozenset[str]:
     """The ids alone."""
     chosen = select(requests.c.id).where(requests.c.cluster == cluster, requests.c.answered_seq.is_(None))
-    return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
+    return frozenset(original(key) for key in connection.execute(chosen).scalars())
 
 
 def _request(row: Row[Any]) -> Request:
     """A request that this version cannot read in full (of a newer command line) is one to refuse: what it does not
-    know of it may be what narrows it.
+    know of it may be what narrows it. So is one whose text is another's: it is answered by the id of its row.
     """
     with suppress(ValueError):
         request = decode_as(Request, row.body)
-        if json.loads(row.body).keys() <= _KNOWN:
+        if row.id in stored_as(request.id) and json.loads(row.body).keys() <= _KNOWN:
             return request
-    kind = RequestKind.UNKNOWN
-    return Request(unescape(row.id), kind, unescape(row.node), "", unescape(row.actor), unescape(row.channel), row.at)
+    said = (unescape(row.node), "", unescape(row.actor), unescape(row.channel))
+    return Request(original(row.id), RequestKind.UNKNOWN, *said, _time(row.at))
+
+
+def _time(stored: str) -> datetime:
+    """When it was asked; where that is no time, long ago."""
+    try:
+        found = datetime.fromisoformat(stored)
+    except ValueError:
+        return _LONG_AGO
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, select, update
+from sqlalchemy import Connection, and_, select, update
 
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import PendingEffect
 from quarantine.core.errors import Conflict
 from quarantine.ledger.schema import actions, decisions, pending_only
 from quarantine.ledger.text import SENTENCE, fit, unescape
-from quarantine.ledger.upsert import insert_all
+from quarantine.ledger.upsert import Writes
 
 _ORDER = {effect.value: place for place, effect in enumerate(Effect)}
 
@@ -44,13 +44,12 @@ class Changes:
             elif state.status is not EffectStatus.PENDING and was is EffectStatus.PENDING:
                 self._settle(seq, key_of(after.id, effect), state.status)
 
-    def save(self, connection: Connection) -> None:
-        """Write them: outcomes first, since an effect may be asked for again in the same breath."""
-        if self._settled:
-            row = and_(actions.c.cluster == self._cluster, actions.c.key == bindparam("of"), pending_only)
-            outcome: dict[str, BindParameter[Any]] = {"status": bindparam("now"), "outcome_seq": bindparam("by")}
-            connection.execute(update(actions).where(row).values(outcome), self._settled)
-        insert_all(connection, actions, self._new)
+    def save(self, writes: Writes) -> None:
+        """Have them written: outcomes first, since an effect may be asked for again in the same breath."""
+        writes.update(actions, self._settled, key=("cluster", "key"), only=pending_only)
+        writes.insert(actions, self._new)
+        if {row["key"] for row in self._settled} & {row["key"] for row in self._new}:
+            writes.in_order()
 
     def _ask(self, seq: int, case: str, effect: Effect) -> None:
         key = key_of(case, effect)
@@ -73,7 +72,8 @@ class Changes:
         if (row := self._fresh.pop(key, None)) is not None:
             row |= {"status": status.value, "outcome_seq": seq}
         else:
-            self._settled.append({"of": fit(key), "now": status.value, "by": seq})
+            row = {"cluster": self._cluster, "key": fit(key), "status": status.value, "outcome_seq": seq}
+            self._settled.append(row)
 
 
 def pending(connection: Connection, cluster: str) -> tuple[PendingEffect, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, bindparam, delete, func, insert, or_, select
+from sqlalchemy import Column, Connection, func, or_, select
 
 from quarantine.core.case import Case
 from quarantine.core.decision import RECORDS, Action, Census, Dismissal, Hold, Kind, State, Version, Word
@@ -31,8 +31,8 @@ from quarantine.ledger.schema import (
     versions,
     words,
 )
-from quarantine.ledger.text import fit, unescape
-from quarantine.ledger.upsert import upsert
+from quarantine.ledger.text import fit, original, unescape
+from quarantine.ledger.upsert import Writes
 
 ENDED_MEMORY = FINDING_MEMORY  # how long an ended case stays in the state: an escalation counts its findings
 ANSWERED_MEMORY = timedelta(days=1)  # how long an answered request does
@@ -96,24 +96,24 @@ def with_all_dismissals(connection: Connection, cluster: str, state: State) -> S
     return replace(state, dismissals=tuple(_dismissals(connection, cluster, None)))
 
 
-def save(connection: Connection, cluster: str, before: State, after: State) -> None:
-    """Write what differs. Folding keeps what it does not change, so identity tells."""
-    upsert(
-        connection,
-        cases,
-        [_case_row(cluster, case) for key, case in after.cases.items() if before.cases.get(key) is not case],
-    )
-    _save_keyed(connection, cluster, holds.c.key, before.holds, after.holds, _hold_row)
-    _save_keyed(connection, cluster, words.c.key, before.words, after.words, _word_row)
-    _save_keyed(connection, cluster, versions.c.name, before.versions, after.versions, _version_row)
+def save(writes: Writes, cluster: str, before: State, after: State, named: Collection[str]) -> None:
+    """Have what differs written. Folding keeps what it does not change, so identity tells.
+
+    `named` are the cases that may have changed.
+    """
+    changed = [after.cases[key] for key in sorted(named) if key in after.cases]
+    writes.upsert(cases, [_case_row(cluster, case) for case in changed if before.cases.get(case.id) is not case])
+    _save_keyed(writes, cluster, holds.c.key, before.holds, after.holds, _hold_row)
+    _save_keyed(writes, cluster, words.c.key, before.words, after.words, _word_row)
+    _save_keyed(writes, cluster, versions.c.name, before.versions, after.versions, _version_row)
     if after.dismissals is not before.dismissals:
-        connection.execute(delete(dismissals).where(dismissals.c.cluster == cluster))
-        if after.dismissals:
-            connection.execute(insert(dismissals), list(_dismissal_rows(cluster, after.dismissals)))
+        writes.delete(dismissals, [{"cluster": cluster}])
+        writes.insert(dismissals, list(_dismissal_rows(cluster, after.dismissals)))
+        writes.in_order()  # by their positions, the same rows again
 
 
 def _save_keyed(
-    connection: Connection,
+    writes: Writes,
     cluster: str,
     key: Column[str],
     before: Mapping[str, Record],
@@ -125,9 +125,8 @@ def _save_keyed(
         return
     table = key.table
     changed = [row(cluster, name, one) for name, one in after.items() if before.get(name) is not one]
-    upsert(connection, table, changed)
-    if gone := [{"gone": fit(name)} for name in before.keys() - after.keys()]:
-        connection.execute(delete(table).where(table.c.cluster == cluster, key == bindparam("gone")), gone)
+    writes.upsert(table, changed)
+    writes.delete(table, [{"cluster": cluster, key.name: fit(name)} for name in before.keys() - after.keys()])
 
 
 def _cases(connection: Connection, cluster: str, now: datetime, also: Collection[str]) -> Iterable[str]:
@@ -196,7 +195,7 @@ def _answered(connection: Connection, cluster: str, now: datetime) -> frozenset[
     chosen = select(requests.c.id).where(
         requests.c.cluster == cluster, requests.c.answered_seq.is_not(None), requests.c.at > now - ANSWERED_MEMORY
     )
-    return frozenset(unescape(key) for key in connection.execute(chosen).scalars())
+    return frozenset(original(key) for key in connection.execute(chosen).scalars())
 
 
 def _ended(connection: Connection, cluster: str) -> frozenset[str]:

@@ -26,6 +26,7 @@ from quarantine.ledger.fold import fold
 from quarantine.ledger.schema import clusters, decisions
 from quarantine.ledger.staging import DERIVED, RECORDS, Staging
 from quarantine.ledger.text import unescape
+from quarantine.ledger.upsert import Writes
 
 SHOWN = 20  # differences of a cluster that are told one by one; all are counted
 _PAGE = 1000  # decisions that are folded together
@@ -132,7 +133,9 @@ class _Folded:
             known = {**{key: self.cases[key] for key in named & self.cases.keys()}, **read}
             # Nothing is folded by the pace, nor by what was answered or has ended.
             before = replace(self.state, cases=known, quarantined_at=(), answered=frozenset(), ended=frozenset())
-            self.state = fold(self.connection, self.cluster, before, numbered, unfit=self.refuse)
+            writes = Writes()
+            self.state = fold(self.connection, writes, self.cluster, before, numbered, unfit=self.refuse)
+            writes.save(self.connection)
         self._keep(self.state.cases)
         self.count += len(rows)
 

@@ -8,11 +8,11 @@ is stored as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, select
 
 from quarantine.core.case import Case, Effect, HeldBy, Phase, Step
 from quarantine.core.decision import Decision, Kind, State
@@ -22,9 +22,10 @@ from quarantine.core.record import milestones as times
 from quarantine.core.record import spans
 from quarantine.core.record.milestones import Fate, Milestones
 from quarantine.core.record.spans import HoldSpan
+from quarantine.ledger.remembered import Recent, Remembered
 from quarantine.ledger.schema import hold_spans, milestones, pool_sizes, tickets
 from quarantine.ledger.text import SENTENCE, fit, unescape
-from quarantine.ledger.upsert import insert_all, upsert
+from quarantine.ledger.upsert import Writes
 
 _ASKS = {Effect.TICKET: Step.REPORT, Effect.REPLACE: Step.REPLACE}
 _TEXTS = ("node", "machine", "pool", "provider", "policy", "signal", "device")  # of a row of `milestones`
@@ -33,14 +34,25 @@ _TEXTS = ("node", "machine", "pool", "provider", "policy", "signal", "device")  
 class Records:
     """What a run of decisions does to these tables: gathered decision by decision and written at once."""
 
-    def __init__(self, connection: Connection, cluster: str, taken: Sequence[Decision]) -> None:
-        """Read the rows that these decisions may change."""
-        named = {decision.case for decision in taken if decision.case is not None}
+    def __init__(
+        self,
+        connection: Connection,
+        cluster: str,
+        known: Mapping[str, Case],
+        taken: Sequence[Decision],
+        remembered: Remembered,
+    ) -> None:
+        """Read the rows that these decisions may change. Of a case that is not in `known` there is none yet."""
+        cases = {decision.case for decision in taken if decision.case is not None}
+        named = cases & known.keys()
+        remembered.spans.keep({case_key(case): None for case in cases - named})
+        remembered.tickets.keep({fit(case): None for case in cases - named})
         held = {decision.hold_key for decision in taken if decision.hold_key}
+        filed = {decision.case for decision in taken if decision.case in named and _files(decision)}
         self._cluster = cluster
-        self._times = _Times(connection, cluster, named)
-        self._spans = _Spans(connection, cluster, held | {case_key(case) for case in named})
-        self._tickets = _Tickets(connection, cluster, {d.case for d in taken if d.case is not None and _files(d)})
+        self._times = _Times(connection, cluster, named, remembered.times)
+        self._spans = _Spans(connection, cluster, held | {case_key(case) for case in named}, remembered.spans)
+        self._tickets = _Tickets(connection, cluster, {case for case in filed if case is not None}, remembered.tickets)
         self._sizes: list[dict[str, Any]] = []
 
     def follow(self, seq: int, decision: Decision, before: State, after: State) -> None:
@@ -56,12 +68,12 @@ class Records:
             size = {"pool": fit(decision.pool), "nodes": census.nodes, "gpus": census.gpus, "at": census.at}
             self._sizes.append({"cluster": self._cluster, "seq": seq, **size})
 
-    def save(self, connection: Connection) -> None:
-        """Write them."""
-        self._times.save(connection)
-        self._spans.save(connection)
-        self._tickets.save(connection)
-        insert_all(connection, pool_sizes, self._sizes)
+    def save(self, writes: Writes) -> None:
+        """Have them written."""
+        self._times.save(writes)
+        self._spans.save(writes)
+        self._tickets.save(writes)
+        writes.insert(pool_sizes, self._sizes)
 
 
 def milestones_of(row: Row[Any]) -> Milestones:
@@ -99,21 +111,23 @@ _PLAIN = tuple(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A row of `milestones`: its texts as they are stored, and what it says."""
+
+    texts: Mapping[str, str]
+    told: Milestones
+
+
 class _Times:
     """The rows of `milestones`."""
 
-    def __init__(self, connection: Connection, cluster: str, cases: set[str]) -> None:
+    def __init__(self, connection: Connection, cluster: str, cases: set[str], remembered: Recent[str, _Stored]) -> None:
         self._cluster = cluster
-        self._stored: dict[str, Row[Any]] = {}
-        self._known: dict[str, Milestones] = {}
+        self._remembered = remembered
+        self._stored = remembered.of(cases, lambda unknown: self._read(connection, unknown))
+        self._known = {case: stored.told for case, stored in self._stored.items()}
         self._changed: set[str] = set()
-        ids = {fit(case): case for case in cases}
-        if not ids:
-            return
-        chosen = select(milestones).where(milestones.c.cluster == cluster, milestones.c.case_id.in_(list(ids)))
-        for row in connection.execute(chosen):
-            case = ids[row.case_id]
-            self._stored[case], self._known[case] = row, milestones_of(row)
 
     def follow(self, decision: Decision, case: Case) -> None:
         known = self._known.get(case.id)
@@ -122,8 +136,20 @@ class _Times:
             self._known[case.id] = after
             self._changed.add(case.id)
 
-    def save(self, connection: Connection) -> None:
-        upsert(connection, milestones, [self._row(case) for case in sorted(self._changed)])
+    def save(self, writes: Writes) -> None:
+        rows = {case: self._row(case) for case in sorted(self._changed)}
+        writes.upsert(milestones, list(rows.values()))
+        self._remembered.keep(
+            {case: _Stored({name: row[name] for name in _TEXTS}, self._known[case]) for case, row in rows.items()}
+        )
+
+    def _read(self, connection: Connection, cases: set[str]) -> dict[str, _Stored]:
+        ids = {fit(case): case for case in cases}
+        chosen = select(milestones).where(milestones.c.cluster == self._cluster, milestones.c.case_id.in_(list(ids)))
+        return {
+            ids[row.case_id]: _Stored({name: getattr(row, name) for name in _TEXTS}, milestones_of(row))
+            for row in connection.execute(chosen)
+        }
 
     def _row(self, case: str) -> dict[str, Any]:
         now, stored = self._known[case], self._stored.get(case)
@@ -137,26 +163,21 @@ class _Times:
             **{name: getattr(now, name) for name in _PLAIN},
         }
         if stored is not None:
-            before = milestones_of(stored)
-            row |= {name: getattr(stored, name) for name in _TEXTS if getattr(now, name) == getattr(before, name)}
+            same = [name for name in _TEXTS if getattr(now, name) == getattr(stored.told, name)]
+            row |= {name: stored.texts[name] for name in same}
         return row
 
 
 class _Spans:
     """The rows of `hold_spans`: those that stand are read, what ends or begins is written."""
 
-    def __init__(self, connection: Connection, cluster: str, keys: set[str]) -> None:
+    def __init__(self, connection: Connection, cluster: str, keys: set[str], remembered: Recent[str, HoldSpan]) -> None:
         self._cluster = cluster
-        self._standing: Mapping[str, HoldSpan] = {}
+        self._remembered = remembered
+        self._standing: Mapping[str, HoldSpan] = remembered.of(keys, lambda unknown: self._read(connection, unknown))
+        self._changed: set[str] = set()
         self._begun: dict[int, HoldSpan] = {}
         self._ended: list[dict[str, Any]] = []
-        texts = {fit(key): key for key in keys}
-        if not texts:
-            return
-        chosen = select(hold_spans).where(
-            hold_spans.c.cluster == cluster, hold_spans.c.until.is_(None), hold_spans.c.key.in_(list(texts))
-        )
-        self._standing = {texts[row.key]: span_of(row) for row in connection.execute(chosen)}
 
     def follow(self, seq: int, decision: Decision, before: Case | None, after: Case | None) -> None:
         changed = spans.follow(self._standing, seq, decision, before, after)
@@ -164,16 +185,23 @@ class _Spans:
             return
         self._standing = spans.stand(self._standing, changed)
         for span in changed:
+            self._changed.add(span.key)
             if span.until is None or span.seq in self._begun:
                 self._begun[span.seq] = span
             else:
-                self._ended.append({"of": span.seq, "at": span.until})
+                self._ended.append({"cluster": self._cluster, "seq": span.seq, "until": span.until})
 
-    def save(self, connection: Connection) -> None:
-        if self._ended:
-            row = (hold_spans.c.cluster == self._cluster, hold_spans.c.seq == bindparam("of"))
-            connection.execute(update(hold_spans).where(*row).values(until=bindparam("at")), self._ended)
-        insert_all(connection, hold_spans, [self._row(span) for span in self._begun.values()])
+    def save(self, writes: Writes) -> None:
+        writes.update(hold_spans, self._ended, key=("cluster", "seq"))
+        writes.insert(hold_spans, [self._row(span) for span in self._begun.values()])
+        self._remembered.keep({key: self._standing.get(key) for key in self._changed})
+
+    def _read(self, connection: Connection, keys: set[str]) -> dict[str, HoldSpan]:
+        texts = {fit(key): key for key in keys}
+        chosen = select(hold_spans).where(
+            hold_spans.c.cluster == self._cluster, hold_spans.c.until.is_(None), hold_spans.c.key.in_(list(texts))
+        )
+        return {texts[row.key]: span_of(row) for row in connection.execute(chosen)}
 
     def _row(self, span: HoldSpan) -> dict[str, Any]:
         return {
@@ -190,19 +218,21 @@ class _Spans:
         }
 
 
+_Ticket = dict[str, Any]
+
+
 class _Tickets:
     """The rows of `tickets`: filed by an outcome that tells what they are called, and all of a case closed at once."""
 
-    def __init__(self, connection: Connection, cluster: str, cases: set[str]) -> None:
+    def __init__(
+        self, connection: Connection, cluster: str, cases: set[str], remembered: Recent[str, Sequence[_Ticket]]
+    ) -> None:
         self._cluster = cluster
-        self._known: dict[tuple[str, str], dict[str, Any]] = {}  # by case and ref, both as they are stored
+        self._remembered = remembered
+        found = remembered.of({fit(case) for case in cases}, lambda unknown: self._read(connection, unknown))
+        # By case and ref, both as they are stored.
+        self._known = {(case, row["ref"]): dict(row) for case, rows in found.items() for row in rows}
         self._changed: set[tuple[str, str]] = set()
-        if not cases:
-            return
-        ids = [fit(case) for case in cases]
-        chosen = select(tickets).where(tickets.c.cluster == cluster, tickets.c.case_id.in_(ids))
-        for row in connection.execute(chosen).mappings():
-            self._known[row["case_id"], row["ref"]] = dict(row)
 
     def follow(self, decision: Decision, case: Case) -> None:
         if not _files(decision):
@@ -212,8 +242,17 @@ class _Tickets:
         elif decision.effect in _ASKS:
             self._file(decision, case, _ASKS[decision.effect])
 
-    def save(self, connection: Connection) -> None:
-        upsert(connection, tickets, [self._known[key] for key in sorted(self._changed)])
+    def save(self, writes: Writes) -> None:
+        writes.upsert(tickets, [self._known[key] for key in sorted(self._changed)])
+        told = {case for case, _ in self._changed}
+        self._remembered.keep({case: [row for key, row in self._known.items() if key[0] == case] for case in told})
+
+    def _read(self, connection: Connection, cases: set[str]) -> dict[str, Sequence[_Ticket]]:
+        chosen = select(tickets).where(tickets.c.cluster == self._cluster, tickets.c.case_id.in_(list(cases)))
+        found: dict[str, list[_Ticket]] = {}
+        for row in connection.execute(chosen).mappings():
+            found.setdefault(row["case_id"], []).append(dict(row))
+        return {**found}
 
     def _file(self, decision: Decision, case: Case, ask: Step) -> None:
         key = (fit(case.id), fit(decision.ref))

@@ -23,9 +23,10 @@ from quarantine.core.model import Machine
 from quarantine.core.record.subjects import SubjectKind, machine_key, names
 from quarantine.ledger.codec import encode
 from quarantine.ledger.projections import record_of
+from quarantine.ledger.remembered import Recent, Remembered
 from quarantine.ledger.schema import machines, sightings
 from quarantine.ledger.text import fit, unescape
-from quarantine.ledger.upsert import upsert
+from quarantine.ledger.upsert import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,12 @@ class Machines:
     """What a run of decisions says of machines: gathered decision by decision and written at once."""
 
     def __init__(
-        self, connection: Connection, cluster: str, known: Mapping[str, Case], taken: Sequence[Decision]
+        self,
+        connection: Connection,
+        cluster: str,
+        known: Mapping[str, Case],
+        taken: Sequence[Decision],
+        remembered: Remembered,
     ) -> None:
         """Read what is known of the machines of these decisions and, in `known`, of their cases."""
         self._cluster = cluster
@@ -52,7 +58,8 @@ class Machines:
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
         self._names: dict[Machine, Mapping[str, str]] = {}
         keys = {machine_key(machine) for machine in _named(known, taken)} - {""}
-        self._known = _read(connection, cluster, keys)
+        self._remembered: Recent[str, _Known] = remembered.machines
+        self._known = self._remembered.of(keys, lambda unknown: _read(connection, cluster, unknown))
 
     def follow(self, seq: int, decision: Decision, before: Case | None, after: Case | None) -> None:
         """Decision `seq` made `after` of `before`; None where it is about no case, or opens it."""
@@ -62,11 +69,12 @@ class Machines:
         machine = decision.machine or (after.machine if after is not None else None) or Machine("")
         self._see(seq, decision, after, machine)
 
-    def save(self, connection: Connection) -> None:
-        """Write them."""
-        upsert(connection, sightings, list(self._rows.values()), keep=("first_seq", "first_at"))
-        told = [_row(self._cluster, key, self._known[key]) for key in self._told]
-        upsert(connection, machines, told, keep=("first_at",))
+    def save(self, writes: Writes) -> None:
+        """Have them written."""
+        writes.upsert(sightings, list(self._rows.values()), keep=("first_seq", "first_at"))
+        told = {key: self._known[key] for key in self._told}
+        writes.upsert(machines, [_row(self._cluster, key, one) for key, one in told.items()], keep=("first_at",))
+        self._remembered.keep(told)
 
     def _see(self, seq: int, decision: Decision, case: Case | None, machine: Machine) -> None:
         key, node = machine_key(machine), decision.node or (case.node if case is not None else "")

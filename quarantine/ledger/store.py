@@ -11,13 +11,15 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from quarantine.core.decision import Decision, Request, Word
+from quarantine.core.case import Effect, EffectStatus
+from quarantine.core.decision import Decision, Request, State, Word
 from quarantine.core.document import Written
 from quarantine.core.errors import UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
 from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.pulse import Pulse, pulse
+from quarantine.ledger.remembered import Remembered
 from quarantine.ledger.text import escape
 from quarantine.ledger.trail import Head
 from quarantine.ledger.url import is_sqlite, masked
@@ -45,6 +47,7 @@ class SqlLedger:
         self._now = now
         self._known: writer.Known | None = None  # spares the leader the reading of what it has just written
         self._decoded = projections.Decoded()
+        self._texts: frozenset[str] = frozenset()  # hashes of the policies whose texts are kept
 
     def __repr__(self) -> str:
         """Without the password."""
@@ -81,7 +84,9 @@ class SqlLedger:
                 pending=outbox.pending(connection, self._cluster),
                 requests=inbox.unanswered(connection, self._cluster),
             )
-        self._known = writer.Known(head, view.state)
+        known = self._known
+        remembered = known.remembered if known is not None and known.head == head else Remembered()
+        self._known = writer.Known(head, view.state, remembered)
         return view
 
     def decisions(self, *, node: str | None = None, case: str | None = None) -> Iterator[TrailRow]:
@@ -138,10 +143,14 @@ class SqlLedger:
         With no decisions, only the term is checked and the texts of the policies are kept. Raises ValueError for a
         decision that could not have been taken in the ledger's state; nothing is recorded then.
         """
+        new = [policy for policy in policies if policy.hash not in self._texts]
+        if decisions and not new and self._append_at_once(term, decisions):
+            return
         with self._fenced(term) as (connection, head):
-            writer.keep_texts(connection, self._cluster, policies, self._now())
+            writer.keep_texts(connection, self._cluster, new, self._now())
             known = self._append(connection, head, decisions) if decisions else self._known
         self._known = known
+        self._texts |= {policy.hash for policy in new}
 
     def keep_rules(self, term: int, files: Sequence[RuleFile], runs: Mapping[str, PolicyRun]) -> None:
         """These are the versions in force, and no others; those that are kept already stay as they are."""
@@ -165,17 +174,38 @@ class SqlLedger:
         """
         if outcome.case is None or outcome.effect is None or outbox.key_of(outcome.case, outcome.effect) != key:
             raise ValueError(f"the outcome of {outcome.case}/{outcome.effect} cannot settle {key}")
+        known = self._known
+        pending = known is not None and _is_pending(known.state, outcome.case, outcome.effect)
+        if pending and self._append_at_once(term, [outcome]):
+            return
         with self._fenced(term) as (connection, head):
             outbox.require_pending(connection, self._cluster, key)
             known = self._append(connection, head, [outcome])
         self._known = known
 
     def _append(self, connection: Connection, head: Head, decisions: Sequence[Decision]) -> writer.Known:
-        """What it returns may be remembered only once the transaction is committed."""
-        return writer.append(connection, self._cluster, head, decisions, self._now(), self._known)
+        """What it returns may be remembered only once the transaction is committed; until then nothing is known."""
+        known, self._known = self._known, None
+        return writer.append(connection, self._cluster, head, decisions, self._now(), known)
+
+    def _append_at_once(self, term: int, decisions: Sequence[Decision]) -> bool:
+        """Without a word but what is to be written, where that can be done; else nothing is written."""
+        if self._known is None or self.embedded or len(decisions) > writer.FEW:
+            return False
+        known, self._known = self._known, None
+        with writing(self._engine) as connection:
+            after = writer.append_at_once(connection, self._cluster, term, decisions, self._now(), known)
+        self._known = after
+        return after is not None
 
     @contextmanager
     def _fenced(self, term: int) -> Iterator[tuple[Connection, Head]]:
         """A transaction of the writer."""
         with writing(self._engine) as connection:
             yield connection, writer.fence(connection, self._cluster, term, self._now())
+
+
+def _is_pending(state: State, case: str, effect: Effect) -> bool:
+    """Whether the outbox has it, as of the state's head: it follows the cases."""
+    known = state.cases.get(case)
+    return known is not None and effect in known.effects and known.effects[effect].status is EffectStatus.PENDING

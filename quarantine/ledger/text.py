@@ -28,6 +28,12 @@ def unescape(text: str) -> str:
     return _ESCAPED.sub(lambda m: "\\" if m[1] == "\\" else chr(int(m[1][1:], 16)), text)
 
 
+def original(stored: str) -> str:
+    """What a key stands for; one that somebody else wrote, and that is no form of ours, stands for itself."""
+    found = unescape(stored)
+    return found if fit(found) == stored else stored
+
+
 def fit(text: str, limit: int = NAME) -> str:
     """Escaped and at most `limit` characters; what is cut ends in a digest, so that two long names stay two."""
     if len(text) <= limit and text.isascii() and "\\" not in text and "\x00" not in text:
@@ -37,6 +43,12 @@ def fit(text: str, limit: int = NAME) -> str:
         return stored
     digest = hashlib.sha256(stored.encode()).hexdigest()[:_DIGEST]
     return f"{stored[: limit - _DIGEST - 1]}~{digest}"
+
+
+def stored_as(key: str) -> tuple[str, ...]:
+    """Every form in which a key may stand in a table: ours, and where somebody else wrote it, itself (`original`)."""
+    ours = fit(key)
+    return (ours,) if ours == key or storable(key) != key else (ours, key)
 
 
 def storable(text: str) -> str:

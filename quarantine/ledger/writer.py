@@ -7,7 +7,7 @@ is the newest state, and a second writer waits here and then finds that it has b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +19,40 @@ from quarantine.core.errors import Superseded
 from quarantine.ledger import projections, revision
 from quarantine.ledger.chain import GENESIS
 from quarantine.ledger.fold import fold
+from quarantine.ledger.remembered import Remembered
 from quarantine.ledger.schema import clusters, decisions, policy_versions, requests
-from quarantine.ledger.text import fit, storable
+from quarantine.ledger.text import fit, storable, stored_as
 from quarantine.ledger.trail import Head, chained
-from quarantine.ledger.upsert import insert_all, insert_into
+from quarantine.ledger.upsert import Writes, insert_into
+
+FEW = 8  # decisions up to which one statement is quicker than one for each table
+
+# Made once: SQLAlchemy takes longer to make a statement than to execute it. No parameter is called as a column is, or
+# every UPDATE that is part of the same statement would set it.
+_TOUCH = (
+    update(clusters)
+    .where(clusters.c.cluster == bindparam("of_cluster"), clusters.c.term == bindparam("of_term"), revision.is_ours)
+    .values(updated_at=bindparam("touched_at"))
+    .returning(clusters.c.seq, clusters.c.hash)
+)
+_ADVANCE = (
+    update(clusters)
+    .where(clusters.c.cluster == bindparam("of_cluster"))
+    .values(seq=bindparam("to_seq"), hash=bindparam("to_hash"))
+)
+_FENCED_ADVANCE = (
+    update(clusters)
+    .where(
+        clusters.c.cluster == bindparam("of_cluster"),
+        clusters.c.term == bindparam("of_term"),
+        clusters.c.seq == bindparam("of_seq"),
+        clusters.c.hash == bindparam("of_hash"),
+        revision.is_ours,
+    )
+    .values(seq=bindparam("to_seq"), hash=bindparam("to_hash"), updated_at=bindparam("touched_at"))
+    .returning(clusters.c.seq)
+)
+_unanswered = requests.c.answered_seq.is_(None)
 
 
 def take_term(connection: Connection, cluster: str, holder: str, now: datetime) -> int:
@@ -42,13 +72,12 @@ def fence(connection: Connection, cluster: str, term: int, now: datetime) -> Hea
 
     Raises SchemaMismatch where somebody has migrated since the last look.
     """
-    row = (clusters.c.cluster == cluster, clusters.c.term == term, revision.is_ours)
-    touch = update(clusters).where(*row).values(updated_at=now).returning(clusters.c.seq, clusters.c.hash)
-    found = connection.execute(touch).one_or_none()
+    found = connection.execute(_TOUCH, {"of_cluster": cluster, "of_term": term, "touched_at": now}).one_or_none()
     if found is not None:
         return Head(found.seq, found.hash)
     revision.require(connection)
-    present = connection.execute(select(clusters.c.term, clusters.c.holder).where(row[0])).one_or_none()
+    row = select(clusters.c.term, clusters.c.holder).where(clusters.c.cluster == cluster)
+    present = connection.execute(row).one_or_none()
     by = "has no such cluster" if present is None else f"is at term {present.term}, held by {present.holder}"
     raise Superseded(f"term {term} of cluster {cluster!r} is over: the ledger {by}; this process must stop")
 
@@ -59,6 +88,7 @@ class Known:
 
     head: Head
     state: State
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 def append(
@@ -66,25 +96,67 @@ def append(
 ) -> Known:
     """Put decisions behind the head, and make every table say what they add up to.
 
-    `known` spares the reading of the state where it is of this head. Returns what is known once the transaction is
-    committed. Raises ValueError as `evolve`.
+    `known` spares the reading of the state where it is of this head, and must not be used again. Returns what is known
+    once the transaction is committed. Raises ValueError as `evolve`.
     """
-    named = {decision.case for decision in taken if decision.case is not None}
     if known is None or known.head != head:
+        named = {decision.case for decision in taken if decision.case is not None}
         known = Known(head, projections.load(connection, cluster, now, also=named))
+    writes, after = _folded(connection, cluster, taken, known)
+    writes.save(connection)
+    connection.execute(_ADVANCE, {"of_cluster": cluster, "to_seq": after.head.seq, "to_hash": after.head.hash})
+    return after
+
+
+def append_at_once(
+    connection: Connection, cluster: str, term: int, taken: Sequence[Decision], now: datetime, known: Known
+) -> Known | None:
+    """The same as `fence` and `append`, in one statement of Postgres, where the trail is still what is known.
+
+    None: nothing was written, for a reason that those two find: the term is over, there is a newer decision, a decision
+    could not have been taken, or it is too much for one statement. What is read before is of the known head, which the
+    statement holds the database to.
+    """
+    try:
+        writes, after = _folded(connection, cluster, taken, known)
+    except ValueError:
+        return None
+    if not writes.can_be_one:
+        return None
+    fenced = {
+        "of_cluster": cluster,
+        "of_term": term,
+        "of_seq": known.head.seq,
+        "of_hash": known.head.hash,
+        "touched_at": now,
+    }
+    moved = {"to_seq": after.head.seq, "to_hash": after.head.hash}
+    return after if writes.save_where(connection, _FENCED_ADVANCE, {**fenced, **moved}) else None
+
+
+def _folded(connection: Connection, cluster: str, taken: Sequence[Decision], known: Known) -> tuple[Writes, Known]:
+    """What these decisions have written, and what is known then."""
+    named = {decision.case for decision in taken if decision.case is not None}
     before = known.state
     # Those that are new are not there; those that ended long ago were not loaded.
-    if found := projections.cases_of(connection, cluster, named - before.cases.keys()):
+    ended = {case for case in named if case not in before.cases and (case in before.ended or fit(case) != case)}
+    if found := projections.cases_of(connection, cluster, ended):
         before = replace(before, cases={**before.cases, **found})
     if any(decision.until is not None for decision in taken):
         before = projections.with_all_dismissals(connection, cluster, before)
-    rows, new = chained(cluster, head, taken)
-    insert_all(connection, decisions, rows)
-    after = fold(connection, cluster, before, list(enumerate(taken, start=head.seq + 1)))
-    _answer(connection, cluster, head, taken)
-    advance = update(clusters).where(clusters.c.cluster == cluster).values(seq=new.seq, hash=new.hash)
-    connection.execute(advance)
-    return Known(new, after)
+    rows, new = chained(cluster, known.head, taken)
+    writes = Writes()
+    writes.insert(decisions, rows)
+    numbered = list(enumerate(taken, start=known.head.seq + 1))
+    after = fold(connection, writes, cluster, before, numbered, remembered=known.remembered)
+    answered = {decision.request: seq for seq, decision in reversed(numbered) if decision.request is not None}
+    answers = [
+        {"cluster": cluster, "id": stored, "answered_seq": seq}
+        for key, seq in answered.items()
+        for stored in stored_as(key)
+    ]
+    writes.update(requests, answers, key=("cluster", "id"), only=_unanswered)
+    return writes, Known(new, after, known.remembered)
 
 
 def keep_texts(connection: Connection, cluster: str, policies: Sequence[Written], now: datetime) -> None:
@@ -111,18 +183,3 @@ def keep_texts(connection: Connection, cluster: str, policies: Sequence[Written]
     ]
     if rows:
         connection.execute(insert(policy_versions), rows)
-
-
-def _answer(connection: Connection, cluster: str, head: Head, taken: Sequence[Decision]) -> None:
-    answers = [
-        {"of": fit(decision.request), "by": seq}
-        for seq, decision in enumerate(taken, start=head.seq + 1)
-        if decision.request is not None
-    ]
-    if answers:
-        open_one = (
-            requests.c.cluster == cluster,
-            requests.c.id == bindparam("of"),
-            requests.c.answered_seq.is_(None),
-        )
-        connection.execute(update(requests).where(*open_one).values(answered_seq=bindparam("by")), answers)

@@ -124,6 +124,7 @@ def place(tmp_path: Path, remembering: PrometheusServer, server: PostgresServer)
 STRIPES = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stripe", range(STRIPES))
 @pytest.mark.parametrize("reaches", [False, True], ids=["commit lost", "answer lost"])
 @pytest.mark.timeout(400)
@@ -379,6 +380,7 @@ def test_a_node_that_was_released_after_the_backup_stays_in_service(
         assert it.now.pending == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stripe", range(STRIPES))
 @pytest.mark.timeout(400)
 def test_a_failover_loses_the_last_commits(place: Place, server: PostgresServer, database: str, stripe: int) -> None:

@@ -118,12 +118,20 @@ def restore(server: PostgresServer, name: str) -> None:
 
 
 def _copy(server: PostgresServer, source: str, target: str) -> None:
+    copying = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(target), sql.Identifier(source))
     with psycopg.connect(server.url, autocommit=True) as connection:
-        for name in (source, target):
-            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(target)))
-        copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-        connection.execute(copy.format(sql.Identifier(target), sql.Identifier(source)))
+        for last in (False, False, False, True):  # others may connect anew in between
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [source]
+            )
+            try:
+                connection.execute(copying)
+            except psycopg.errors.ObjectInUse:
+                if last:
+                    raise
+            else:
+                return
 
 
 class Wire:

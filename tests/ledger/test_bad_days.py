@@ -18,6 +18,7 @@ from quarantine.ledger.migrate import check, upgrade
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.url import masked, parse_url
 from quarantine.ledger.verify import Sound
+from quarantine.ledger.writer import FEW
 from quarantine.sandbox.postgres import PostgresServer
 from tests.ledger.samples import CLUSTER, now, outcome, quarantined, request
 from tests.ledger.test_fencing import contents
@@ -30,15 +31,21 @@ def mortal(server: PostgresServer, postgres: str) -> Iterator[PostgresServer]:
     server.start()
 
 
-MOMENTS = ["INSERT INTO decisions", "INSERT INTO actions", "UPDATE clusters SET seq", "COMMIT"]
+# How a statement begins, and how many decisions there are: few are written by one statement.
+MOMENTS = [
+    ("WITH found", 2),
+    ("COMMIT", 2),
+    *((moment, FEW + 1) for moment in ("INSERT INTO decisions", "INSERT INTO actions", "UPDATE clusters SET seq")),
+]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_postgres_killed_in_mid_transaction(mortal: PostgresServer, postgres: str, moment: str) -> None:
+@pytest.mark.parametrize(("moment", "many"), MOMENTS)
+def test_postgres_killed_in_mid_transaction(mortal: PostgresServer, postgres: str, moment: str, many: int) -> None:
     """Nothing half; and the same ledger goes on by itself once the server is back."""
     with open_ledger(postgres, CLUSTER, now=now) as ledger:
         term = ledger.take_term("pod-1")
         ledger.record(term, [quarantined(1)])
+        taken = [quarantined(number) for number in range(2, 2 + many)]
         before = contents(postgres)
 
         def die(*arguments: object) -> None:
@@ -48,17 +55,17 @@ def test_postgres_killed_in_mid_transaction(mortal: PostgresServer, postgres: st
         name = "commit" if moment == "COMMIT" else "before_cursor_execute"
         event.listen(ledger._engine, name, die)
         with pytest.raises(LedgerUnavailable, match="the ledger postgresql"):
-            ledger.record(term, [quarantined(2), quarantined(3)])
+            ledger.record(term, taken)
         with pytest.raises(LedgerUnavailable, match="cannot be reached"):
             ledger.load()
         event.remove(ledger._engine, name, die)
 
         mortal.start()
         assert contents(postgres) == before
-        ledger.record(term, [quarantined(2), quarantined(3)])
+        ledger.record(term, taken)
         ledger.settle(term, "c-2/mark", outcome(Effect.MARK, 2))
         assert isinstance(ledger.verify(), Sound)
-        assert [row.seq for row in ledger.decisions()] == [1, 2, 3, 4]
+        assert [row.seq for row in ledger.decisions()] == list(range(1, 1 + 1 + many + 1))
 
 
 def test_a_server_that_is_down_says_so_at_once(mortal: PostgresServer, postgres: str) -> None:

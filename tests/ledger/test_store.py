@@ -248,6 +248,7 @@ def test_a_batch_costs_a_fixed_number_of_statements(ledger: SqlLedger) -> None:
     event.listen(ledger._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
     counts = []
     for first, size in ((1000, 10), (2000, 750)):
+        ledger.load()
         seen.clear()
         ledger.record(term, [quarantined(n) for n in range(first, first + size)])
         counts.append(len(seen))

@@ -6,9 +6,14 @@ import argparse
 import sys
 
 from quarantine.core.errors import QuarantineError
-from quarantine.sandbox.bench import backtest, report
+from quarantine.sandbox.bench import backtest, growth, ledger, report
 
-MEASURES = {"backtest": backtest.measure, "report": report.measure}
+MEASURES = {
+    "backtest": backtest.measure,
+    "growth": growth.measure,
+    "ledger": ledger.measure,
+    "report": report.measure,
+}
 
 
 def main() -> int:

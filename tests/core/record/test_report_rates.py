@@ -98,3 +98,9 @@ def test_daly_is_never_longer_than_what_it_may_be(cost: float, mean: float) -> N
 
 def test_daly_of_no_time_at_all_is_no_time() -> None:
     assert job.daly(timedelta(minutes=5), timedelta(0)) == timedelta(0)
+
+
+def test_a_rate_beyond_all_measure_is_no_error() -> None:
+    assert job.mean_time_to_failure(100_000_000, 1e6) == timedelta(0)
+    assert job.mean_time_to_failure(1, 0.0) == job.LONGEST
+    assert job.daly(timedelta(minutes=5), timedelta(0)) == timedelta(0)

@@ -12,7 +12,7 @@ LONGEST = timedelta(days=36_500)  # a mean beyond a century says no more than th
 def mean_time_to_failure(nodes: int, rate: float) -> timedelta:
     """Of a job on so many nodes, any of which ends it: 1 / (nodes × rate). `rate`: failures per node and day."""
     each_day = nodes * rate
-    return LONGEST if each_day * LONGEST <= DAY else DAY / each_day
+    return LONGEST if each_day <= DAY / LONGEST else DAY / each_day
 
 
 def young(cost: timedelta, mean: timedelta) -> timedelta:
