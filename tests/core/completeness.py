@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quarantine.core.case import Effect, Evidence, Phase
-from quarantine.core.decision import Action, Decision, Kind
-from quarantine.core.law import RECORDS
+from quarantine.core.decision import RECORDS, Action, Decision, Kind
 from quarantine.core.waivers import BY_ANNOTATION
 
 OF_A_FINDING = {Action.JOIN, Action.RECOVER}
