@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from quarantine.trouble import MOST_KINDS, RARELY, Trouble
 
 AWAY = "nothing was done: the ledger postgresql://h/d cannot be reached (attempt {} was refused); start it"
+
+
+@pytest.fixture(autouse=True)
+def every_level() -> Iterator[None]:
+    """A command that ran before in this process may have set up the log to tell errors alone."""
+    before = structlog.get_config()
+    structlog.reset_defaults()
+    yield
+    structlog.configure(**before)
 
 
 def test_hours_of_the_same_trouble() -> None:

@@ -85,7 +85,11 @@ class SqlLedger:
                 requests=inbox.unanswered(connection, self._cluster),
             )
         known = self._known
-        remembered = known.remembered if known is not None and known.head == head else Remembered()
+        remembered = Remembered()
+        if known is not None and known.head == head:
+            remembered = known.remembered
+        else:
+            self._texts = frozenset()  # another wrote meanwhile, or what was kept is lost: restored, or by a failover
         self._known = writer.Known(head, view.state, remembered)
         return view
 
@@ -147,6 +151,8 @@ class SqlLedger:
         if decisions and not new and self._append_at_once(term, decisions):
             return
         with self._fenced(term) as (connection, head):
+            if self._known is None or self._known.head != head:
+                new = list(policies)
             writer.keep_texts(connection, self._cluster, new, self._now())
             known = self._append(connection, head, decisions) if decisions else self._known
         self._known = known

@@ -7,6 +7,7 @@ controller is never started again, except where a test says so.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -391,17 +392,19 @@ def test_a_failover_loses_the_last_commits(place: Place, server: PostgresServer,
         server.database(name, template="migrated")
         with Wire(server.port) as wire, place.begin(name, wire.url(name)) as it:
             it.now.minutes(9, every=timedelta(minutes=3))
-            kept = wire.commits + at
+            kept, done = wire.commits + at, threading.Event()
 
-            def keep(wire: Wire = wire, kept: int = kept, name: str = name) -> None:
+            def keep(wire: Wire = wire, kept: int = kept, name: str = name, done: threading.Event = done) -> None:
                 if wire.commits == kept:
                     back_up(server, name)  # as it is without this commit, which is cut off
+                    done.set()
 
             wire.before_commit = keep
             it.now.minutes(12)
             if wire.commits < kept:
                 break
-            it.now.minutes(14)
+            assert done.wait(60)
+            it.now.minutes(16)
             assert it.now.out == {"node-1"}
             restore(server, name)
             it.noted.kept.clear()

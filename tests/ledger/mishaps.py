@@ -26,15 +26,19 @@ COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"  # as psycopg sends it: a simple query
 @contextmanager
 def hanging(server: PostgresServer) -> Iterator[None]:
     """Frozen, with its connections open: the kernel goes on acknowledging what is sent to it."""
+    _tell_all(server.processes()[:1], signal.SIGSTOP)  # it begins no more of them
     stopped = server.processes()
-    for process in stopped:
-        os.kill(process, signal.SIGSTOP)
     try:
+        _tell_all(stopped, signal.SIGSTOP)
         yield
     finally:
-        for process in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGCONT)
+        _tell_all(stopped, signal.SIGCONT)
+
+
+def _tell_all(processes: list[int], what: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):  # one that had just ended
+            os.kill(process, what)
 
 
 @contextmanager
@@ -118,20 +122,15 @@ def restore(server: PostgresServer, name: str) -> None:
 
 
 def _copy(server: PostgresServer, source: str, target: str) -> None:
-    copying = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(target), sql.Identifier(source))
+    names = {"source": sql.Identifier(source), "target": sql.Identifier(target)}
     with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(target)))
-        for last in (False, False, False, True):  # others may connect anew in between
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [source]
-            )
-            try:
-                connection.execute(copying)
-            except psycopg.errors.ObjectInUse:
-                if last:
-                    raise
-            else:
-                return
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {target} WITH (FORCE)").format(**names))
+        # A program that connects anew in the middle would keep it from being copied.
+        connection.execute(sql.SQL("ALTER DATABASE {source} ALLOW_CONNECTIONS false").format(**names))
+        ending = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(ending, [source])
+        connection.execute(sql.SQL("CREATE DATABASE {target} TEMPLATE {source}").format(**names))
+        connection.execute(sql.SQL("ALTER DATABASE {source} ALLOW_CONNECTIONS true").format(**names))
 
 
 class Wire:

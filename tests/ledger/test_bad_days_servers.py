@@ -29,7 +29,7 @@ from quarantine.ledger.schema import REVISION
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
 from quarantine.sandbox.postgres import PostgresServer
-from tests.ledger.mishaps import Wire, demote, hanging, promote, small_disk, without_room
+from tests.ledger.mishaps import Wire, back_up, demote, hanging, promote, restore, small_disk, without_room
 from tests.ledger.samples import CLUSTER, NOW, held, now, outcome, policy, quarantined, request
 from tests.ledger.test_fencing import contents
 
@@ -164,7 +164,7 @@ def test_a_server_that_hangs_in_the_middle_is_given_up(impatient: str, server: P
         before = contents(postgres)
 
         def hang(*arguments: object) -> None:
-            if str(arguments[2]).startswith("INSERT INTO decisions"):
+            if "INSERT INTO decisions" in str(arguments[2]):
                 stack.enter_context(hanging(server))
 
         event.listen(ledger._engine, "before_cursor_execute", hang)
@@ -210,7 +210,7 @@ def test_a_process_that_was_paused_in_mid_transaction(postgres: str) -> None:
         before = contents(postgres)
 
         def pause(connection: Any, *arguments: object) -> None:
-            if str(arguments[1]).startswith("INSERT INTO decisions"):
+            if "INSERT INTO decisions" in str(arguments[1]):
                 pid = connection.connection.dbapi_connection.info.backend_pid
                 with psycopg.connect(postgres, autocommit=True) as other:
                     end = time.monotonic() + 20
@@ -430,3 +430,27 @@ def test_tries_in_vain_leave_nothing_behind(server: PostgresServer, postgres: st
         with psycopg.connect(server.url) as admin:
             count = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
             assert admin.execute(count, [name_of(postgres)]).fetchone() == (1,)
+
+
+# --- Put back under a process that runs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["it looks", "it writes at once"])
+def test_what_was_kept_before_the_ledger_was_put_back_is_kept_again(
+    postgres: str, server: PostgresServer, *, looks: bool
+) -> None:
+    """The same process decides by the same text, which the backup does not have."""
+    name = name_of(postgres)
+    try:
+        with led(postgres) as (ledger, term):
+            back_up(server, name)
+            ledger.record(term, [quarantined(2)], [policy("hot", "a version")])
+            restore(server, name)
+            if looks:
+                assert set(ledger.load().state.cases) == {"c-1"}
+            ledger.record(term, [quarantined(3)], [policy("hot", "a version")])
+            assert set(ledger.load().state.cases) == {"c-1", "c-3"}
+            assert [row[1] for row in contents(postgres)["policy_versions"]] == [policy("hot", "a version").hash]
+            assert isinstance(ledger.verify(), Sound)
+    finally:
+        server.drop(f"{name}_kept")
