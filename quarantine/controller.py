@@ -110,11 +110,12 @@ class Controller:
             texts = self._unknown_texts(law, made)
             self.ledger.record(self._term, made.decisions, texts)
             self._written |= {text.hash for text in texts}
-            self._newest = fold(view.state, made.decisions).recorded_until
+        state = fold(view.state, made.decisions)
+        self._newest = state.recorded_until
         self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
         self._keep(self._term, law, snapshot)
         self._tell(made)
-        self.teller.held(fold(view.state, made.decisions).holds.values(), snapshot.now)
+        self.teller.held(state.holds.values(), snapshot.now)
         self._acts = True
         executed = self.executor.run(self._term, snapshot, made)
         untold = self.teller.tell(law.in_force.broken)

@@ -123,9 +123,10 @@ class Draft:
         self.state = evolve(self.state, decision)
         self.decisions.append(decision)
         case = self.state.cases.get(decision.case) if decision.case else None
+        known = self._open.get(case.node) if case is not None else None
         if case is not None and case.open:
             self._open[case.node] = case
-        elif case is not None and case.id == getattr(self._open.get(case.node), "id", None):
+        elif case is not None and known is not None and known.id == case.id:
             del self._open[case.node]
         if decision.kind is Kind.DECIDED and decision.action is Action.QUARANTINE and decision.pool in self.accounts:
             node = self.nodes.get(decision.node) if decision.node else None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from types import TracebackType
-from typing import Self
 
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 from sqlalchemy.engine import URL
 
 from quarantine.core.record.report import Material
 from quarantine.ledger import histories, material, revision
-from quarantine.ledger.engine import make_engine, reading
+from quarantine.ledger.engine import Opened, make_engine, reading
 from quarantine.ledger.schema import clusters
 from quarantine.ledger.subjects import resolve
 from quarantine.ledger.url import masked
@@ -24,34 +22,16 @@ def open_archive(url: str | URL) -> SqlArchive:
     return SqlArchive(make_engine(url))
 
 
-class SqlArchive:
+class SqlArchive(Opened):
     """Implements `Archive`. Safe to share between threads; whoever opens it closes it."""
-
-    def __init__(self, engine: Engine) -> None:
-        """`engine` comes from `make_engine`, and is closed with the archive."""
-        self._engine = engine
 
     def __repr__(self) -> str:
         """Without the password."""
         return f"SqlArchive({masked(self._engine.url)!r})"
 
-    def __enter__(self) -> Self:
-        """Usable at once."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._engine.dispose()
-
     def clusters(self) -> tuple[str, ...]:
         """Those that have a trail, by name."""
-        chosen = select(clusters.c.cluster).where(clusters.c.seq > 0).order_by(clusters.c.cluster)
+        chosen = select(clusters.c.cluster).where(clusters.c.seq > 0)
         with reading(self._engine) as connection:
             revision.require(connection)
             return tuple(sorted(connection.execute(chosen).scalars()))

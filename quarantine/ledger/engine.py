@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, ExceptionContext, interfaces
@@ -48,6 +49,28 @@ def make_engine(url: str | URL) -> Engine:
     event.listen(engine, "checkin", _hurried_again)
     event.listen(engine, "handle_error", _leave_what_was_the_primary)
     return engine
+
+
+class Opened:
+    """A database that whoever opened it closes."""
+
+    def __init__(self, engine: Engine) -> None:
+        """`engine` comes from `make_engine`, and is closed with this."""
+        self._engine = engine
+
+    def __enter__(self) -> Self:
+        """Usable at once."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
 
 
 @contextmanager

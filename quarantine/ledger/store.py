@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from types import TracebackType
-from typing import Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
@@ -17,7 +15,7 @@ from quarantine.core.document import Written
 from quarantine.core.errors import UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
-from quarantine.ledger.engine import make_engine, reading, writing
+from quarantine.ledger.engine import Opened, make_engine, reading, writing
 from quarantine.ledger.pulse import Pulse, pulse
 from quarantine.ledger.remembered import Remembered
 from quarantine.ledger.text import escape
@@ -35,37 +33,22 @@ def open_ledger(url: str | URL, cluster: str, *, now: Callable[[], datetime]) ->
     return SqlLedger(make_engine(url), cluster, now=now)
 
 
-class SqlLedger:
+class SqlLedger(Opened):
     """Implements `Ledger`. Safe to share between threads; whoever opens it closes it."""
 
     def __init__(self, engine: Engine, cluster: str, *, now: Callable[[], datetime]) -> None:
         """`engine` comes from `make_engine`, and is closed with the ledger."""
         if not cluster or len(cluster) > 253 or escape(cluster) != cluster:
             raise UsageError(f"{cluster!r:.80} is no cluster name; write 1 to 253 plain characters")
-        self._engine = engine
+        super().__init__(engine)
         self._cluster = cluster
         self._now = now
         self._known: writer.Known | None = None  # spares the leader the reading of what it has just written
         self._decoded = projections.Decoded()
-        self._texts: frozenset[str] = frozenset()  # hashes of the policies whose texts are kept
 
     def __repr__(self) -> str:
         """Without the password."""
         return f"SqlLedger({masked(self._engine.url)!r}, {self._cluster!r})"
-
-    def __enter__(self) -> Self:
-        """Usable at once."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._engine.dispose()
 
     @property
     def embedded(self) -> bool:
@@ -85,11 +68,7 @@ class SqlLedger:
                 requests=inbox.unanswered(connection, self._cluster),
             )
         known = self._known
-        remembered = Remembered()
-        if known is not None and known.head == head:
-            remembered = known.remembered
-        else:
-            self._texts = frozenset()  # another wrote meanwhile, or what was kept is lost: restored, or by a failover
+        remembered = known.remembered if known is not None and known.head == head else Remembered()
         self._known = writer.Known(head, view.state, remembered)
         return view
 
@@ -147,16 +126,12 @@ class SqlLedger:
         With no decisions, only the term is checked and the texts of the policies are kept. Raises ValueError for a
         decision that could not have been taken in the ledger's state; nothing is recorded then.
         """
-        new = [policy for policy in policies if policy.hash not in self._texts]
-        if decisions and not new and self._append_at_once(term, decisions):
+        if decisions and not policies and self._append_at_once(term, decisions):
             return
         with self._fenced(term) as (connection, head):
-            if self._known is None or self._known.head != head:
-                new = list(policies)
-            writer.keep_texts(connection, self._cluster, new, self._now())
+            writer.keep_texts(connection, self._cluster, policies, self._now())
             known = self._append(connection, head, decisions) if decisions else self._known
         self._known = known
-        self._texts |= {policy.hash for policy in new}
 
     def keep_rules(self, term: int, files: Sequence[RuleFile], runs: Mapping[str, PolicyRun]) -> None:
         """These are the versions in force, and no others; those that are kept already stay as they are."""

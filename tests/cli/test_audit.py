@@ -4,57 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from quarantine import app as root
 from quarantine.cli import trails
 from quarantine.cli.main import app
 from quarantine.ledger.engine import make_engine
-from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.schema import decisions
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.trail import Head, chained
-from tests.ledger.samples import held, policy, quarantined
+from tests.ledger.samples import NOW, held, policy, quarantined
 
-NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 Run = Callable[..., Result]
-
-
-class Clock:
-    def now(self) -> datetime:
-        return NOW
-
-
-@pytest.fixture(autouse=True)
-def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The clock stands, and no settings of the machine's are read."""
-    monkeypatch.setattr(root, "CLOCK", Clock())
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("migrated") / "ledger.db"
-    upgrade(f"sqlite:///{made}")
-    return made
-
-
-@pytest.fixture
-def url(tmp_path: Path, migrated: Path) -> str:
-    shutil.copy(migrated, tmp_path / "ledger.db")
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+pytestmark = pytest.mark.usefixtures("still")
 
 
 @pytest.fixture

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner, Result
 
-from quarantine import app as root
 from quarantine.cli.main import app
 from quarantine.core.decision import Action, Decision
 from quarantine.core.model import Device, DeviceKind
-from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.store import open_ledger
+from tests.ledger.samples import NOW
 from tests.ledger.test_archive import GPU, MINUTE, done, machine, moved, over, taken_out, waived
 
-NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 Run = Callable[..., Result]
-
-
-class Clock:
-    def now(self) -> datetime:
-        return NOW
-
-
-@pytest.fixture(autouse=True)
-def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The clock stands, and no settings of the machine's are read."""
-    monkeypatch.setattr(root, "CLOCK", Clock())
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty ledger, made once."""
-    made = tmp_path_factory.mktemp("migrated") / "ledger.db"
-    upgrade(f"sqlite:///{made}")
-    return made
-
-
-@pytest.fixture
-def url(tmp_path: Path, migrated: Path) -> str:
-    shutil.copy(migrated, tmp_path / "ledger.db")
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+pytestmark = pytest.mark.usefixtures("still")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,41 +10,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from quarantine import app as root
 from quarantine.cli.main import app
 from quarantine.core.decision import Request, RequestKind
-from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.store import SqlLedger, open_ledger
+from tests.ledger.samples import NOW
 
-NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 Ask = Callable[..., Result]
-
-
-class Clock:
-    def now(self) -> datetime:
-        return NOW
+pytestmark = pytest.mark.usefixtures("still")
 
 
 @pytest.fixture(autouse=True)
-def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The clock stands, and no settings of the machine's are read."""
-    monkeypatch.setattr(root, "CLOCK", Clock())
-    monkeypatch.chdir(tmp_path)
+def an_engineer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quarantine.cli.ask.getpass.getuser", lambda: "an-engineer")
-
-
-@pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty ledger, made once."""
-    made = tmp_path_factory.mktemp("migrated") / "ledger.db"
-    upgrade(f"sqlite:///{made}")
-    return made
-
-
-@pytest.fixture
-def url(tmp_path: Path, migrated: Path) -> str:
-    shutil.copy(migrated, tmp_path / "ledger.db")
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from quarantine.ledger.migrate import upgrade
 from quarantine.sandbox.ports_free import free_port
 from quarantine.sandbox.postgres import PostgresServer
-from tests.e2e.test_process import said, until
-from tests.e2e.worlds import TOKEN, World
+from tests.e2e.test_process import running, said, until
+from tests.e2e.worlds import World
 
 
 @pytest.fixture
@@ -33,22 +31,6 @@ def listen(cluster: World) -> str:
     cycle = {"interval": "1s", "deadline": "15s", "coverage_interval": "1m"}
     cluster.write_settings(cycle=cycle, metrics={"listen": address})
     return address
-
-
-@contextmanager
-def running(cluster: World, url: str, log: str = "run.log") -> Iterator[subprocess.Popen[bytes]]:
-    """As anybody starts it."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("QUARANTINE_")}
-    env = {**clean, "QUARANTINE_SLACK__TOKEN": TOKEN, "QUARANTINE_DATABASE_URL": url}
-    command = [sys.executable, "-m", "quarantine", "run", "--config", str(cluster.config)]
-    with (
-        (cluster.folder / log).open("wb") as out,
-        subprocess.Popen(command, stderr=out, stdout=out, env=env) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def scraped(listen: str) -> str:
@@ -68,7 +50,7 @@ def test_down_at_the_start_and_down_again(cluster: World, server: PostgresServer
     server.stop()
     cluster.heat(cluster.nodes[3])
     log = cluster.folder / "run.log"
-    with running(cluster, url) as process:
+    with running(cluster, url=url) as process:
         until(lambda: said(log, "nothing is begun yet: the ledger"), "it says what it waits for", 60)
         until(lambda: "quarantine_ledger_writable 0.0" in scraped(listen), "so do the metrics", 60)
         told = cluster.quarantine("status", "--database-url", url)
@@ -95,7 +77,7 @@ def test_it_can_be_stopped_while_it_waits(cluster: World, server: PostgresServer
     url = server.database("ledger")
     server.stop()
     log = cluster.folder / "run.log"
-    with running(cluster, url) as process:
+    with running(cluster, url=url) as process:
         until(lambda: said(log, "nothing is begun yet"), "it waits", 60)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
@@ -105,7 +87,7 @@ def test_it_can_be_stopped_while_it_waits(cluster: World, server: PostgresServer
 @pytest.mark.usefixtures("listen")
 def test_a_ledger_that_was_not_migrated_ends_it(cluster: World, server: PostgresServer) -> None:
     """Somebody has to do something first; whoever starts it again sees whether that was done."""
-    with running(cluster, server.database("ledger")) as process:
+    with running(cluster, url=server.database("ledger")) as process:
         assert process.wait(60) == 3
     assert said(cluster.folder / "run.log", "run `quarantine db upgrade`")
 
@@ -121,7 +103,7 @@ def test_a_new_version_of_two_replicas(cluster: World, server: PostgresServer) -
         out, err = one.communicate(timeout=120)
         assert one.returncode == 0, out + err
     cluster.heat(cluster.nodes[2])
-    with running(cluster, url, "first.log") as first, running(cluster, url, "second.log") as second:
+    with running(cluster, "first.log", url=url) as first, running(cluster, "second.log", url=url) as second:
         until(lambda: None not in (first.poll(), second.poll()) or first.poll() != second.poll(), "one ends", 90)
         until(lambda: len(cluster.slack.messages) == 1, "the other one acts", 90)
         ended = [process.poll() for process in (first, second)]

@@ -19,10 +19,10 @@ from tests.e2e.worlds import TOKEN, World
 
 
 @contextmanager
-def running(cluster: World, log: str = "run.log") -> Iterator[subprocess.Popen[bytes]]:
-    """The controller, as anybody starts it."""
+def running(cluster: World, log: str = "run.log", *, url: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The controller, as anybody starts it; on the cluster's own ledger, or the one at `url`."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("QUARANTINE_")}
-    env = {**clean, "QUARANTINE_SLACK__TOKEN": TOKEN, "QUARANTINE_DATABASE_URL": cluster.database_url}
+    env = {**clean, "QUARANTINE_SLACK__TOKEN": TOKEN, "QUARANTINE_DATABASE_URL": url or cluster.database_url}
     command = [sys.executable, "-m", "quarantine", "run", "--config", str(cluster.config)]
     with (
         (cluster.folder / log).open("wb") as out,

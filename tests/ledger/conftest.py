@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
+from quarantine.ledger.engine import make_engine
 from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.sandbox.postgres import PostgresServer
@@ -78,3 +80,11 @@ def ledger(url: str) -> Iterator[SqlLedger]:
     """The ledger of `CLUSTER`; its clock stands at `NOW`."""
     with open_ledger(url, CLUSTER, now=now) as opened:
         yield opened
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Engine]:
+    """The same database as `ledger`'s; one for all examples of a property."""
+    made = make_engine(url)
+    yield made
+    made.dispose()

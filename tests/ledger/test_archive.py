@@ -18,7 +18,7 @@ from quarantine.core.model import Device, DeviceKind, Machine
 from quarantine.core.record.subjects import SubjectKind, machine_key
 from quarantine.ledger import trail
 from quarantine.ledger.archive import SqlArchive, open_archive
-from quarantine.ledger.engine import make_engine, reading
+from quarantine.ledger.engine import reading
 from quarantine.ledger.store import SqlLedger, open_ledger
 from tests.ledger.samples import NOW, SECOND, now, quarantined
 
@@ -30,14 +30,6 @@ GPU = "GPU-0a1b2c3d"
 def archive(url: str) -> Iterator[SqlArchive]:
     with open_archive(url) as opened:
         yield opened
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    """One for all examples of a property."""
-    made = make_engine(url)
-    yield made
-    made.dispose()
 
 
 def machine(letter: str, uid: str, gpus: tuple[str, ...] = ()) -> Machine:

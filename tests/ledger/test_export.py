@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ from quarantine.core.errors import SchemaMismatch
 from quarantine.ledger import trail, walk
 from quarantine.ledger.chain import GENESIS, link
 from quarantine.ledger.codec import decode
-from quarantine.ledger.engine import make_engine, writing
+from quarantine.ledger.engine import writing
 from quarantine.ledger.export import CSV_COLUMNS, Chosen, comma_separated, csv_heading, json_lines
 from quarantine.ledger.schema import clusters, decisions
 from quarantine.ledger.store import SqlLedger
@@ -34,13 +34,6 @@ from tests.ledger.test_codec import TEXT, flat
 EVERYTHING = Chosen()
 DAY = timedelta(days=1)
 _number = itertools.count()
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
 
 
 def record(engine: Engine, *taken: Decision, cluster: str = CLUSTER) -> None:

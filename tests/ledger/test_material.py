@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -28,13 +28,6 @@ from tests.ledger.reported import write
 from tests.ledger.samples import CLUSTER, NOW, now, quarantined
 
 SPANS = ((SINCE, UNTIL), (SINCE + 10 * DAY, SINCE + 11 * DAY), (SINCE - 400 * DAY, SINCE), (UNTIL, UNTIL + DAY))
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
 
 
 def some_cases(random: Random, number: int = 120) -> list[Milestones]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, Row, select
@@ -21,7 +20,7 @@ from quarantine.core.record.milestones import Milestones
 from quarantine.core.record.spans import HoldSpan
 from quarantine.core.state import evolve, fold
 from quarantine.ledger import schema
-from quarantine.ledger.engine import make_engine, reading
+from quarantine.ledger.engine import reading
 from quarantine.ledger.outbox import key_of
 from quarantine.ledger.rebuild import rebuild
 from quarantine.ledger.records import milestones_of, span_of
@@ -49,14 +48,6 @@ Step = tuple[str, int, int]
 STEP = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 2), st.integers(0, 4))
 HISTORY = st.lists(st.lists(STEP, min_size=1, max_size=8), min_size=1, max_size=5)
 _number = itertools.count()
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    """One for all examples: each has a cluster of its own."""
-    made = make_engine(url)
-    yield made
-    made.dispose()
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

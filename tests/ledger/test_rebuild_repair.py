@@ -46,13 +46,6 @@ OTHER = "training-b"
 
 
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
 def told(ledger: SqlLedger, url: str) -> SqlLedger:
     """A ledger with a row in every table, and another cluster's beside it."""
     for one in (ledger, SqlLedger(make_engine(url), OTHER, now=now)):

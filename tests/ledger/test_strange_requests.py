@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import Engine, text
 
 from quarantine.core.decision import Action, Decision, Kind, RequestKind
-from quarantine.ledger.engine import make_engine, writing
+from quarantine.ledger.engine import writing
 from quarantine.ledger.store import SqlLedger
 from tests.ledger.samples import CLUSTER, NOW
 
@@ -19,13 +17,6 @@ INSERT = text(
     "INSERT INTO requests (cluster, id, kind, node, reason, actor, channel, at, body) "
     "VALUES (:cluster, :id, 'open', 'n', 'r', 'a', 'sql', :at, :body)"
 )
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
 
 
 def insert(engine: Engine, key: str, *, at: str = "2026-11-29 12:00:00", body: str = "{}") -> None:

@@ -26,13 +26,6 @@ _OF_NOW = ("open_seconds", "out_seconds", "seconds")  # of what still stands: co
 
 
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = make_engine(url)
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
 def both(sqlite: str, postgres: str) -> Iterator[tuple[Engine, Engine]]:
     """The same history in a database of each dialect."""
     engines = (make_engine(sqlite), make_engine(postgres))

@@ -1,0 +1,74 @@
+"""What a ticket is, whoever keeps it: its state in our words, what can be known of it, and what is added to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TicketState(StrEnum):
+    """How far the provider has come with a ticket. The vendor's own word is `Ticket.status`."""
+
+    FILED = "filed"  # nobody has said that they saw it
+    ACKNOWLEDGED = "acknowledged"
+    IN_PROGRESS = "in-progress"
+    REPLACED = "replaced"  # the machine, or what was bad of it, was exchanged
+    HOST_RELEASED = "host-released"  # the machine was taken back; another one is coming
+    NO_FAULT_FOUND = "no-fault-found"
+    REFUSED = "refused"  # the provider will not do it
+    CLOSED = "closed"  # it has ended, and the far side does not say how
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether this is how it ended: nothing more is waited for."""
+        return self in _VERDICTS
+
+
+_VERDICTS = frozenset(
+    {
+        TicketState.REPLACED,
+        TicketState.HOST_RELEASED,
+        TicketState.NO_FAULT_FOUND,
+        TicketState.REFUSED,
+        TicketState.CLOSED,
+    }
+)
+
+
+class Answerable(StrEnum):
+    """What can be known of a ticket whose opening was asked for, and whose answer was lost."""
+
+    IDEMPOTENT = "idempotent"  # opening twice under one key is opening once
+    SEARCHABLE = "searchable"  # what was opened is found by its key, some of it only after a while
+    BLIND = "blind"  # nothing can be looked up: a person has to
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A ticket as the far side has it."""
+
+    ref: str  # what people call it
+    key: str  # the case's, see `execute.people`
+    status: str  # in the far side's own word
+    url: str = ""
+    state: TicketState = TicketState.FILED
+    open: bool = True  # whether it is still worked on
+    note: str = ""  # what went wrong beside it: a chart that could not be attached
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is added to a ticket. The same `key` again is the same update, and is not added twice."""
+
+    key: str  # of this update, unique among the ticket's: lower case letters, digits and dashes
+    text: str  # raw, several lines; the adapter escapes it
+    close: bool = False  # and end the ticket with it
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that goes with a ticket: the chart of the evidence."""
+
+    name: str  # with its ending, no folder
+    media_type: str
+    content: bytes
