@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,6 +20,7 @@ from quarantine.adapters.procedures import EachItsOwn
 from quarantine.adapters.prometheus import PrometheusMetrics
 from quarantine.adapters.slack.notice import SlackNotices, connect_notices
 from quarantine.adapters.slack.notifier import connect as connect_slack
+from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.controller import Controller
 from quarantine.core.errors import UsageError
@@ -33,7 +35,7 @@ from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.notices import Teller
 from quarantine.observe import Observer, Pace
-from quarantine.ports import Notifier, Procedures, Tickets
+from quarantine.ports import Desks, Notifier, Procedures
 from quarantine.rulebook import PolicyFiles
 from quarantine.settings import Settings
 
@@ -152,16 +154,15 @@ def controller(made: Parts) -> Controller:
         )
     return Controller(
         observer=made.observer,
-        executor=Executor(
-            made.cluster, book, tickets(settings), notifier(settings), CLOCK, made.rules, made.procedures
-        ),
+        executor=Executor(made.cluster, book, desks(settings), notifier(settings), CLOCK, made.rules, made.procedures),
         ledger=book,
         rulebook=made.rulebook,
         teller=Teller(notices(settings), CLOCK, settings.cluster),
         cluster=settings.cluster,
         mode=settings.mode,
         actor=ACTOR,
-        holder=f"{socket.gethostname()}/{os.getpid()}",
+        # A container that starts again has the same name and number; a term has one holder.
+        holder=f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}",
         settle=settings.cycle.settle,
     )
 
@@ -181,10 +182,10 @@ def commands(settings: Settings, *, acts: bool) -> Iterator[Procedures | None]:
             yield runner
 
 
-def tickets(settings: Settings) -> Tickets | None:
+def desks(settings: Settings) -> Desks | None:
     """Where machines are reported; None where nothing is configured."""
     folder = settings.tickets.directory
-    return None if folder is None else DirectoryTickets(folder, CLOCK.now)
+    return None if folder is None else OneDesk("directory", DirectoryTickets(folder, CLOCK.now))
 
 
 def notifier(settings: Settings) -> Notifier | None:

@@ -18,6 +18,7 @@ from quarantine.core.record.report import Material
 from quarantine.core.record.subjects import SubjectKind
 from quarantine.core.rulefiles import InForce, PolicyRun, RuleFile
 from quarantine.core.series import Grid, RangeAnswer
+from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
 from quarantine.core.workload import PodRules, RunStatus, Workloads
 
 
@@ -128,37 +129,52 @@ class Procedures(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A ticket as the far side has it."""
-
-    ref: str  # what people call it
-    key: str  # the case id
-    status: str
-    url: str = ""
-
-
 class Tickets(Protocol):
-    """Where machines are reported to their provider. Raises TicketsUnavailable, TicketsRefused."""
+    """Where machines are reported to their provider. Raises TicketsUnavailable, TicketsRefused.
 
-    def find(self, key: str) -> Ticket | None:
-        """The open ticket with this key; None only where the far side says that there is none."""
+    An adapter tries once, within bounds: what is tried again, and when, and who is told, is not its business. Where it
+    is not known whether something was done it raises TicketsUncertain; TicketsUnavailable says that nothing was.
+    """
+
+    @property
+    def answerable(self) -> Answerable:
+        """What can be known of a ticket whose opening was asked for and whose answer was lost."""
         ...
 
-    def open(self, report: CaseReport) -> Ticket:
-        """File it. The caller has looked it up before."""
+    @property
+    def settles(self) -> timedelta:
+        """For how long a new ticket may be missing from what `find` finds; zero where it never is."""
+        ...
+
+    def find(self, key: str) -> tuple[Ticket, ...]:
+        """All tickets with this key, open and closed, oldest first; empty only where the far side says there is none.
+
+        What is BLIND finds nothing, ever.
+        """
+        ...
+
+    def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:
+        """File it under `report.key`. The caller has looked it up before. What could not be attached is in its note."""
         ...
 
     def read(self, ref: str) -> Ticket | None:
-        """Its present state; None where it does not exist."""
+        """Its present state; None where it does not exist, or where nothing can be read at all (BLIND)."""
         ...
 
-    def comment(self, ref: str, text: str) -> None:
-        """Add to it."""
+    def update(self, ref: str, update: Update) -> None:
+        """Add to it, and end it where that is said. The same update again adds nothing; ending twice is ending once."""
         ...
 
-    def close(self, ref: str, reason: str) -> None:
-        """End it."""
+
+class Desks(Protocol):
+    """Which ticket system a provider has. Several in one fleet are normal."""
+
+    def of(self, provider: str) -> tuple[str, Tickets] | None:
+        """The name of the target that takes this provider's tickets, and the target; None: none is configured."""
+        ...
+
+    def named(self, target: str) -> Tickets:
+        """The target of this name, which a ticket was filed with. Raises TicketsRefused where it is there no more."""
         ...
 
 

@@ -10,7 +10,9 @@ from quarantine.backtest.result import Gap, Held, Outage
 from quarantine.core.case import Evidence
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.model import Device, DeviceKind, Node, Severity, Verdict
+from quarantine.core.record.spans import HoldSpan, follow, stand
 from quarantine.core.snapshot import Plan
+from quarantine.core.state import evolve
 
 
 @dataclass(slots=True)
@@ -22,15 +24,17 @@ class Record:
     outages: dict[str, Outage] = field(default_factory=dict)  # by case
     held: list[Held] = field(default_factory=list)  # those that are over
     gaps: dict[str, list[Gap]] = field(default_factory=dict)  # by policy
-    _standing: dict[str, Held] = field(default_factory=dict)  # by hold key
+    _standing: Mapping[str, HoldSpan] = field(default_factory=dict)  # by key
+    _state: State = field(default_factory=State)  # before the next plan
 
     def add(self, plan: Plan, state: State) -> None:
         """What was decided, and the state after it."""
-        self.decisions += len(plan.decisions)
         for decision in plan.decisions:
+            self.decisions += 1
             self._hold(decision)
             if decision.case is not None and decision.kind is Kind.DECIDED:
                 self._case(decision, decision.case, state)
+        self._state = state
 
     def unanswered(self, policy: str, start: datetime, end: datetime, detail: str, step: timedelta) -> None:
         """Nothing is known of a policy from `start` to `end`. In order of time."""
@@ -42,7 +46,7 @@ class Record:
 
     def all_held(self) -> tuple[Held, ...]:
         """Those that are over and those that still stand, in order of their start."""
-        found = (*self.held, *self._standing.values())
+        found = (*self.held, *map(_held, self._standing.values()))
         return tuple(sorted(found, key=lambda held: (held.start, held.node or "", held.policy or "")))
 
     def all_gaps(self) -> tuple[Gap, ...]:
@@ -50,14 +54,13 @@ class Record:
         return tuple(gap for policy in sorted(self.gaps) for gap in self.gaps[policy])
 
     def _hold(self, decision: Decision) -> None:
-        if not decision.hold_key:
-            return
-        before = self._standing.pop(decision.hold_key, None)
-        if before is not None:
-            self.held.append(replace(before, end=decision.at))
-        if decision.held_by is not None:
-            held = Held(decision.node, decision.policy, decision.held_by, decision.at, None, decision.reason)
-            self._standing[decision.hold_key] = held
+        before, self._state = self._state, evolve(self._state, decision)
+        cases = (
+            (before.cases.get(decision.case), self._state.cases.get(decision.case)) if decision.case else (None, None)
+        )
+        changed = follow(self._standing, self.decisions, decision, *cases)
+        self._standing = stand(self._standing, changed)
+        self.held += [_held(span) for span in changed if span.until is not None]
 
     def _case(self, decision: Decision, case: str, state: State) -> None:
         outage = self.outages.get(case)
@@ -88,6 +91,10 @@ class Record:
             gpus=self.gpus.get(decision.node or "", 0),
             evidence=decision.evidence or Evidence("", None, "", "", decision.at),
         )
+
+
+def _held(span: HoldSpan) -> Held:
+    return Held(span.node or None, span.policy or None, span.held_by, span.since, span.until, span.reason)
 
 
 def gpus_of(nodes: Mapping[str, Node], expected: Mapping[str, int]) -> dict[str, int]:

@@ -30,6 +30,8 @@ def requests(draft: Draft) -> None:
                 words.decide(draft, request)
             case RequestKind.REPAIRED | RequestKind.ADOPT:
                 words.decide(draft, request)
+            case RequestKind.APPROVE | RequestKind.DEFER:
+                refuse(draft, request, f"nothing about {request.node or 'this case'} waits for such a word")
             case RequestKind.UNKNOWN:
                 refuse(draft, request, "this version of the controller does not know such a request")
             case _:

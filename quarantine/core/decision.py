@@ -225,6 +225,8 @@ class RequestKind(StrEnum):
     MAINTAIN = "maintain"
     REPAIRED = "repaired"  # the machine was repaired or replaced, says a person or the provider
     ADOPT = "adopt"  # the ledger is older than the marks on the cluster: take them over
+    APPROVE = "approve"  # another machine may be asked for
+    DEFER = "defer"  # not now: it is asked again after a while
     UNKNOWN = "unknown"  # of a newer version: answered, and not done
 
 
@@ -239,7 +241,7 @@ class Request:
     actor: str
     channel: str  # cli, slack, annotation
     at: datetime
-    until: datetime | None = None  # of a waiver, a pause, maintenance
+    until: datetime | None = None  # of a waiver, a pause, maintenance; until when it is put off
     scope: str = ""  # of a pause, a resumption, maintenance; `node` is empty then
     case: str = ""  # the one that is meant, by its id; empty: the one that was open when it was asked
 

@@ -6,6 +6,7 @@ QuarantineError
 │   ├── ClusterUnavailable
 │   ├── LedgerUnavailable
 │   ├── TicketsUnavailable
+│   │   └── TicketsUncertain   it may have been done
 │   └── NotifierUnavailable
 ├── Refused               a dependency answered no, and will again until somebody changes something (exit 3)
 │   ├── ClusterRefused, TicketsRefused, NotifierRefused
@@ -47,7 +48,11 @@ class LedgerUnavailable(Unavailable):
 
 
 class TicketsUnavailable(Unavailable):
-    """The ticket system. After a create, it may or may not have happened: look up before creating again."""
+    """The ticket system. Before a ticket is opened again it is looked up all the same: another process may have."""
+
+
+class TicketsUncertain(TicketsUnavailable):
+    """The request went out and its answer did not come, or cannot be understood: what it asked for may be done."""
 
 
 class NotifierUnavailable(Unavailable):

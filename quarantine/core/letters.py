@@ -68,6 +68,7 @@ class CaseReport:
     history: str = ""  # what is remembered of the machine before this case; empty: nothing
     tried: tuple[str, ...] = ()  # remedies and proofs, each with its outcome, oldest first
     evidence_output: str = ""  # where the evidence is that was taken of the machine
+    assets: tuple[tuple[str, str], ...] = ()  # what the provider calls the machine: its name, serial number, rack
     swap: str = ""  # what to know of the exchange: the same machine or GPU came back, or the place is the suspect
 
 
@@ -139,6 +140,12 @@ def channel(case: Case, provider: str, fleet: FleetSpec) -> str:
     return ""
 
 
+def provider_of(case: Case, rules: Rules) -> str:
+    """Who replaces the case's machine: by the fleet file as it is now, else by what the trail says of the case."""
+    pool = next((pool for pool in rules.fleet.pools if pool.name == case.pool), None)
+    return pool.provider if pool is not None else case.provider
+
+
 def report(
     case: Case, cluster: str, rules: Rules, *, state: State | None = None, ask: Step = Step.REPORT
 ) -> CaseReport:
@@ -149,8 +156,7 @@ def report(
     """
     if ask not in (Step.REPORT, Step.REPLACE):
         raise ValueError(f"a provider is asked to report or to replace, not to {ask}")
-    pool = next((p for p in rules.fleet.pools if p.name == case.pool), None)
-    provider = pool.provider if pool else ""
+    provider = provider_of(case, rules)
     known = next((p for p in rules.fleet.providers if p.name == provider), None)
     faults = tuple(fault(f, rules) for f in case.findings)
     devices = ", ".join(dict.fromkeys(f.device for f in faults)) or "machine"

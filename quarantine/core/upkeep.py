@@ -21,7 +21,7 @@ from quarantine.core.reasons import in_words
 from quarantine.core.treatment import swap
 from quarantine.core.treatment.endings import ending_effects
 from quarantine.core.treatment.overdue import overdue_at
-from quarantine.core.treatment.owed import enforcing
+from quarantine.core.treatment.owed import enforcing, provider_word
 from quarantine.core.units import format_duration
 
 GONE_FOR = timedelta(minutes=10)  # a node that is not listed for so long has left
@@ -129,7 +129,7 @@ def _lost(draft: Draft, case: Case) -> None:
     waits = SWAP_TAKES if case.told_provider else AWAY_FOR if case.marked else GONE_FOR
     if standing is None:
         until = f"unless it is back within {format_duration(waits)}"
-        why = ", and its provider was told" if case.told_provider else ""
+        why = f", and {provider_word(case)}" if case.told_provider else ""
         reason = f"{case.node} is no node of the cluster{why}; its case is retired {until}"
         held = {"held_by": HeldBy.GONE, "hold_key": key}
         draft.hold(draft.about_case(Kind.HELD, Action.RETIRE, case, reason, **held))

@@ -9,6 +9,7 @@ from typing import assert_never
 
 import structlog
 
+from quarantine.core import letters
 from quarantine.core.case import Case, Effect
 from quarantine.core.decision import PendingEffect, State
 from quarantine.core.errors import (
@@ -28,7 +29,7 @@ from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve
 from quarantine.execute import due, machines, nodes, people
 from quarantine.execute.outcome import Executed, Outcome, decision_of
-from quarantine.ports import Clock, Cluster, Ledger, Notifier, Procedures, Tickets
+from quarantine.ports import Clock, Cluster, Desks, Ledger, Notifier, Procedures, Tickets
 
 LOOK_AGAIN = timedelta(seconds=5)  # how old the word may be that this process may go on, among many evictions
 LONGEST_RUN = timedelta(seconds=60)  # a run begins nothing after it: the next cycle looks at the world anew
@@ -79,7 +80,7 @@ class Executor:
 
     cluster: Cluster
     ledger: Ledger
-    tickets: Tickets | None
+    desks: Desks | None
     notifier: Notifier | None
     clock: Clock
     rules: Rules
@@ -229,12 +230,22 @@ class Executor:
         """To the provider, and to people."""
         cluster = run.snapshot.cluster
         if pending.effect is Effect.TICKET:
-            return people.ticket(self.tickets, self.rules, state, case, cluster)
+            doubt = self._in_doubt(pending)
+            return people.ticket(self._tickets(case), self.rules, state, case, cluster, in_doubt=doubt)
         if pending.effect is Effect.REPLACE:
             return self._replace(run, pending, state, case, node)
         if pending.effect is Effect.NOTIFY:
             return people.message(self.notifier, self.rules, state, case, cluster)
-        return people.close(self.tickets, case)
+        return people.close(self._tickets(case), case)
+
+    def _tickets(self, case: Case) -> Tickets | None:
+        """Where this case's provider takes tickets."""
+        found = self.desks.of(letters.provider_of(case, self.rules)) if self.desks is not None else None
+        return None if found is None else found[1]
+
+    def _in_doubt(self, pending: PendingEffect) -> bool:
+        """Whether an earlier attempt began of which this process did not see the end."""
+        return pending.attempts > self._ended.get(pending.key, 0)
 
     def _evict(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         gone = machines.another(node, case)
@@ -245,10 +256,9 @@ class Executor:
         return machines.evict(self.cluster, case, self._still(run, pending, state, case), pending.attempts)
 
     def _run(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
-        in_doubt = pending.attempts > self._ended.get(pending.key, 0)
-        still = self._still(run, pending, state, case, always=True)
+        still, doubt = self._still(run, pending, state, case, always=True), self._in_doubt(pending)
         return machines.start(
-            self.procedures, self.cluster, self.rules, self.clock, case, node, in_doubt=in_doubt, still=still
+            self.procedures, self.cluster, self.rules, self.clock, case, node, in_doubt=doubt, still=still
         )
 
     def _replace(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
@@ -258,7 +268,8 @@ class Executor:
         training = machines.training_on(self.cluster, self.rules, case)
         still = self._still(run, pending, state, case, always=True)
         cluster = run.snapshot.cluster
-        return people.replacement(self.tickets, self.rules, state, case, cluster, training, still=still)
+        tickets, doubt = self._tickets(case), self._in_doubt(pending)
+        return people.replacement(tickets, self.rules, state, case, cluster, training, still=still, in_doubt=doubt)
 
     def _still(
         self, run: _Run, pending: PendingEffect, state: State, case: Case, *, always: bool = False

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, OperationalError
 
@@ -24,14 +24,13 @@ from quarantine.core.errors import QuarantineError
 from quarantine.ledger import rebuild, revision
 from quarantine.ledger.engine import LOCK, make_engine, reading, unhurried, writing
 from quarantine.ledger.faults import translate, translated
-from quarantine.ledger.schema import REVISION
+from quarantine.ledger.schema import REVISION, clusters
 from quarantine.ledger.url import is_sqlite
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 _RECORDS = "0005"  # made the tables of `staging.RECORDS`, and left them empty
-_LOCK = 0x71756172616E74  # any number that nobody else would choose; Postgres keeps these locks apart by database
 
 
 def upgrade(url: str | URL) -> tuple[str | None, str]:
@@ -50,6 +49,8 @@ def upgrade(url: str | URL) -> tuple[str | None, str]:
             before = revision.current(connection)
             if before is not None and before > REVISION:
                 revision.require(connection)
+            if before is not None and before != REVISION:
+                _succeed(connection)
             if before != REVISION:
                 _run(connection)
             if before is not None and before < _RECORDS:
@@ -125,7 +126,19 @@ def _lock(connection: Connection) -> None:
     # Whoever waits here waits for a whole migration, and a migration may rewrite a table, or fold a long trail.
     unhurried(connection)
     connection.execute(select(func.set_config("lock_timeout", "10min", True)))
-    connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    connection.execute(select(func.pg_advisory_xact_lock(revision.LOCK)))
+
+
+def _succeed(connection: Connection) -> None:
+    """Let whoever writes by the old schema finish, and take every term: behind this, it writes nothing.
+
+    Before the first change, since a statement that waits for its row sees a new term there, but the old revision.
+    """
+    if not is_sqlite(connection.engine.url):
+        # The whole table: a cluster that is new has no row yet to wait at. Whoever only reads goes on.
+        connection.execute(text("LOCK TABLE clusters IN EXCLUSIVE MODE"))
+    # Not what it says of the last sign of life: this is none of a controller.
+    connection.execute(clusters.update().values(term=clusters.c.term + 1, holder="quarantine db upgrade"))
 
 
 def _write_ahead(engine: Engine) -> None:

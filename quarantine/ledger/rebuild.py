@@ -88,6 +88,7 @@ def rebuild(
         unhurried(connection)  # a hundred thousand rows are compared in one statement
         if write:
             _lock(connection, cluster)
+            revision.require(connection)  # again: somebody may have migrated while this waited
         with _folded(connection, cluster, progress) as made:
             found = _compared(made, shown)
             if write and found.counted and not found.unfit_count:
@@ -101,10 +102,9 @@ def rebuild(
 def backfill(connection: Connection) -> None:
     """Fill the tables that revision 0005 made from the decisions of every cluster that were there before it.
 
-    A writer of an earlier version is succeeded: what it would write from now on were not in them.
+    For a migration, which has taken every term: what a writer of an earlier version added were not in them.
     """
     for cluster in connection.execute(select(clusters.c.cluster).order_by(clusters.c.cluster)).scalars().all():
-        _lock(connection, cluster, succeed=True)
         with _folded(connection, cluster, None) as made:
             made.copy(RECORDS)
 
@@ -265,7 +265,7 @@ def _readable(value: object) -> str:
 # --- The database -----------------------------------------------------------------------------------------------------
 
 
-def _lock(connection: Connection, cluster: str, *, succeed: bool = False) -> None:
-    """Let nobody else write to this cluster until the end of the transaction; `succeed`: nor after it, in this term."""
+def _lock(connection: Connection, cluster: str) -> None:
+    """Let nobody else write to this cluster until the end of the transaction."""
     row = clusters.update().where(clusters.c.cluster == cluster)
-    connection.execute(row.values(term=clusters.c.term + 1 if succeed else clusters.c.term))
+    connection.execute(row.values(term=clusters.c.term))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, exists, inspect, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, exists, func, inspect, select
 
 from quarantine.core.errors import SchemaMismatch
 from quarantine.ledger.schema import REVISION
-from quarantine.ledger.url import masked
+from quarantine.ledger.url import is_sqlite, masked
+
+LOCK = 0x71756172616E74  # any number that nobody else would choose; Postgres keeps these locks apart by database
 
 # Alembic's own table; not among the models, since it is not ours to make.
 _version = Table("alembic_version", MetaData(), Column("version_num", String(32)))
@@ -40,3 +42,13 @@ def require(connection: Connection) -> None:
     raise SchemaMismatch(
         f"{place} is at schema {found}, newer than this code's {REVISION}; upgrade the program, it writes nothing here"
     )
+
+
+def hold(connection: Connection) -> None:
+    """The same, for a writer outside the terms: until its transaction ends, nobody migrates. Raises as `require`.
+
+    Whoever writes in a term needs it not: a migration takes every term first, by the row that the writer locks.
+    """
+    if not is_sqlite(connection.engine.url):  # there, BEGIN IMMEDIATE has done it
+        connection.execute(select(func.pg_advisory_xact_lock_shared(LOCK)))
+    require(connection)

@@ -43,6 +43,7 @@ class SqlLedger(Opened):
         super().__init__(engine)
         self._cluster = cluster
         self._now = now
+        self._holder: str | None = None  # as whom the term was taken, if it was taken here
         self._known: writer.Known | None = None  # spares the leader the reading of what it has just written
         self._decoded = projections.Decoded()
 
@@ -79,7 +80,7 @@ class SqlLedger(Opened):
     def ask(self, request: Request) -> None:
         """Append what a person asks. Asking twice under one id is asking once."""
         with writing(self._engine) as connection:
-            revision.require(connection)
+            revision.hold(connection)
             inbox.ask(connection, self._cluster, request)
 
     def rule_files(self) -> tuple[RuleFile, ...]:
@@ -115,9 +116,10 @@ class SqlLedger(Opened):
     # --- Ledger -------------------------------------------------------------------------------------------------------
 
     def take_term(self, holder: str) -> int:
-        """Become the writer: earlier terms can write no more."""
+        """Become the writer: earlier terms can write no more, nor the same term of another holder."""
+        self._holder = holder  # before the commit, whose answer may be lost
         with writing(self._engine) as connection:
-            revision.require(connection)
+            revision.hold(connection)
             return writer.take_term(connection, self._cluster, holder, self._now())
 
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
@@ -175,7 +177,7 @@ class SqlLedger(Opened):
             return False
         known, self._known = self._known, None
         with writing(self._engine) as connection:
-            after = writer.append_at_once(connection, self._cluster, term, decisions, self._now(), known)
+            after = writer.append_at_once(connection, self._cluster, term, self._holder, decisions, self._now(), known)
         self._known = after
         return after is not None
 
@@ -183,7 +185,7 @@ class SqlLedger(Opened):
     def _fenced(self, term: int) -> Iterator[tuple[Connection, Head]]:
         """A transaction of the writer."""
         with writing(self._engine) as connection:
-            yield connection, writer.fence(connection, self._cluster, term, self._now())
+            yield connection, writer.fence(connection, self._cluster, term, self._holder, self._now())
 
 
 def _is_pending(state: State, case: str, effect: Effect) -> bool:

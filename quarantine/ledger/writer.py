@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Text, bindparam, func, insert, select, update
 
 from quarantine.core.decision import Decision, State
 from quarantine.core.document import Written
@@ -27,11 +27,20 @@ from quarantine.ledger.upsert import Writes, insert_into
 
 FEW = 8  # decisions up to which one statement is quicker than one for each table
 
+# An asynchronous standby that is promoted may not have seen a term that was taken, and hands its number out again: the
+# holder tells the two apart. NULL: whoever writes has taken no term itself, and was told of one.
+_is_ours = clusters.c.holder == func.coalesce(bindparam("of_holder", type_=Text), clusters.c.holder)
+
 # Made once: SQLAlchemy takes longer to make a statement than to execute it. No parameter is called as a column is, or
 # every UPDATE that is part of the same statement would set it.
 _TOUCH = (
     update(clusters)
-    .where(clusters.c.cluster == bindparam("of_cluster"), clusters.c.term == bindparam("of_term"), revision.is_ours)
+    .where(
+        clusters.c.cluster == bindparam("of_cluster"),
+        clusters.c.term == bindparam("of_term"),
+        _is_ours,
+        revision.is_ours,
+    )
     .values(updated_at=bindparam("touched_at"))
     .returning(clusters.c.seq, clusters.c.hash)
 )
@@ -45,6 +54,7 @@ _FENCED_ADVANCE = (
     .where(
         clusters.c.cluster == bindparam("of_cluster"),
         clusters.c.term == bindparam("of_term"),
+        _is_ours,
         clusters.c.seq == bindparam("of_seq"),
         clusters.c.hash == bindparam("of_hash"),
         revision.is_ours,
@@ -56,7 +66,7 @@ _unanswered = requests.c.answered_seq.is_(None)
 
 
 def take_term(connection: Connection, cluster: str, holder: str, now: datetime) -> int:
-    """Take the next term; the cluster's row is made where there is none."""
+    """Take the next term; the cluster's row is made where there is none. No two processes have the same `holder`."""
     first = {"term": 1, "seq": 0, "hash": GENESIS, "holder": fit(holder), "updated_at": now}
     statement = insert_into(connection, clusters).values(cluster=cluster, **first)
     taken = statement.on_conflict_do_update(
@@ -67,12 +77,14 @@ def take_term(connection: Connection, cluster: str, holder: str, now: datetime) 
     return term
 
 
-def fence(connection: Connection, cluster: str, term: int, now: datetime) -> Head:
+def fence(connection: Connection, cluster: str, term: int, holder: str | None, now: datetime) -> Head:
     """Lock the cluster's row and return its head. Raises Superseded where the term is not the writer's any more.
 
-    Raises SchemaMismatch where somebody has migrated since the last look.
+    `holder`: as whom the term was taken; None where this ledger took none, and the number alone must do. Raises
+    SchemaMismatch where somebody has migrated since the last look.
     """
-    found = connection.execute(_TOUCH, {"of_cluster": cluster, "of_term": term, "touched_at": now}).one_or_none()
+    fenced = {"of_cluster": cluster, "of_term": term, "of_holder": _stored(holder), "touched_at": now}
+    found = connection.execute(_TOUCH, fenced).one_or_none()
     if found is not None:
         return Head(found.seq, found.hash)
     revision.require(connection)
@@ -109,7 +121,13 @@ def append(
 
 
 def append_at_once(
-    connection: Connection, cluster: str, term: int, taken: Sequence[Decision], now: datetime, known: Known
+    connection: Connection,
+    cluster: str,
+    term: int,
+    holder: str | None,
+    taken: Sequence[Decision],
+    now: datetime,
+    known: Known,
 ) -> Known | None:
     """The same as `fence` and `append`, in one statement of Postgres, where the trail is still what is known.
 
@@ -126,12 +144,17 @@ def append_at_once(
     fenced = {
         "of_cluster": cluster,
         "of_term": term,
+        "of_holder": _stored(holder),
         "of_seq": known.head.seq,
         "of_hash": known.head.hash,
         "touched_at": now,
     }
     moved = {"to_seq": after.head.seq, "to_hash": after.head.hash}
     return after if writes.save_where(connection, _FENCED_ADVANCE, {**fenced, **moved}) else None
+
+
+def _stored(holder: str | None) -> str | None:
+    return None if holder is None else fit(holder)
 
 
 def _folded(connection: Connection, cluster: str, taken: Sequence[Decision], known: Known) -> tuple[Writes, Known]:

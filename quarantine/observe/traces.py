@@ -10,6 +10,7 @@ from typing import Self
 
 from quarantine.core.case import Evidence
 from quarantine.core.decision import Action, Decision, Kind, State
+from quarantine.core.draft import NODE
 from quarantine.core.model import Failed, FailureKind
 from quarantine.core.narrowing import NARROWED_AT_ONCE, Key, key_of
 from quarantine.core.policy import LoadedPolicy, Rules
@@ -28,6 +29,7 @@ _TOO_MANY = (
     f"it was not asked about: an expression is put to the whole fleet, so for {NARROWED_AT_ONCE} devices and no more"
 )
 
+_TAKES = (Action.QUARANTINE, Action.JOIN, Action.PROVE)  # with evidence; who is sent back from probation is proven bad
 _Group = tuple[str, str, datetime, bool]  # policy, reading, when, which side is bad
 
 
@@ -98,19 +100,22 @@ def traced(
 
 
 def _subjects(decisions: Sequence[Decision], before: State, rules: Rules) -> Iterator[_Subject]:
-    """Those that take a machine out, open its case or hold one more finding against it.
+    """Those that take a machine out, open its case, hold one more finding against it or send it back from probation.
 
     A case that is held for another reason than before was opened with its series, and gets another when it goes on.
+    What is held on a node and opens no case has nothing else to be looked at: one for each time that it is recorded,
+    which is once for each reason.
     """
     known = set(before.cases)
     for place, decision in enumerate(decisions):
         opens = decision.case is not None and decision.case not in known
         if decision.case is not None:
             known.add(decision.case)
-        taken = decision.kind is Kind.DECIDED and decision.action in (Action.QUARANTINE, Action.JOIN)
+        taken = decision.kind is Kind.DECIDED and decision.action in _TAKES
+        opens |= decision.case is None and decision.hold_key.startswith(NODE)
         held = decision.kind is Kind.HELD and decision.action is Action.QUARANTINE and opens
         policy = rules.policy(decision.policy) if decision.policy is not None else None
-        if decision.case is None or decision.evidence is None or policy is None or not (taken or held):
+        if decision.evidence is None or policy is None or not (taken or held):
             continue
         source = decision.evidence.source
         reading = next((reading for reading in readings_of(policy, rules) if reading.key == source), None)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from quarantine.core.case import Effect, EffectStatus, Phase
-from quarantine.core.decision import RequestKind, State
+from quarantine.core.decision import Action, RequestKind, State
 from quarantine.core.model import Machine, Mode, Node, PolicyAnswers, Samples, Taint
 from quarantine.core.planner import plan
 from tests.core.treatment.life import COMMAND, ON_PROOF, PROCEDURES, REBOOT, Life, law
@@ -184,6 +184,17 @@ def test_a_node_that_was_to_be_replaced_is_waited_for_as_long_as_a_swap_may_take
     late = plan(replace(look, state=state, now=NOW + timedelta(days=7)), rules())
     assert ("retire", "node-3", None) in told(late)
     assert after(state, late).holds == {}
+
+
+def test_a_provider_that_is_still_to_be_told_is_not_said_to_know() -> None:
+    state = after(State(), plan(snapshot(None, hot("node-3")), rules()))
+    case = state.open_case_of("node-3")
+    assert case is not None
+    assert case.told_provider
+    nodes = fleet()
+    del nodes["node-3"]
+    (gone,) = (d for d in plan(snapshot(nodes, state=state), rules()).decisions if d.action is Action.RETIRE)
+    assert "its provider is about to be told; its case is retired unless" in gone.reason
 
 
 def test_another_machine_in_the_place_of_one_that_the_provider_knows_of_is_a_swap() -> None:

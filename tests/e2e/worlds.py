@@ -11,8 +11,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +73,8 @@ class World:
         """Shipped ones in enforce mode, with a budget that a small pool can live with; `edit` changes each document."""
         target = self.folder / "policies"
         target.mkdir(exist_ok=True)
-        for path in shipped_policies().glob("*.yaml"):
-            documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-            kinds = {document["kind"] for document in documents}
-            if "PolicyTest" in kinds or ("Policy" in kinds and path.stem not in JUDGED):
-                continue
+        for name, shipped in _shipped():
+            documents = deepcopy(shipped)
             for document in documents:
                 if document["kind"] == "Policy":
                     document["spec"]["mode"] = "enforce"
@@ -91,7 +90,7 @@ class World:
                         source[field_] = _matched(source[field_], self.name)
                 if edit is not None:
                     edit(document)
-            (target / path.name).write_text(yaml.safe_dump_all(documents, allow_unicode=True), encoding="utf-8")
+            (target / name).write_text(yaml.safe_dump_all(documents, allow_unicode=True), encoding="utf-8")
 
     def quarantine(self, *arguments: str, env: Mapping[str, str] | None = None) -> Result:
         """The command line, in this process."""
@@ -143,6 +142,18 @@ class World:
         return [
             json.loads(path.read_text(encoding="utf-8")) for path in sorted((self.folder / "tickets").glob("*.json"))
         ]
+
+
+@cache
+def _shipped() -> tuple[tuple[str, list[dict[str, Any]]], ...]:
+    """The documents that a world has, by file; not to be changed. Read once: it takes longer than most tests."""
+    found = []
+    for path in shipped_policies().glob("*.yaml"):
+        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        kinds = {document["kind"] for document in documents}
+        if "PolicyTest" not in kinds and ("Policy" not in kinds or path.stem in JUDGED):
+            found.append((path.name, documents))
+    return tuple(found)
 
 
 def _matched(promql: str, cluster: str) -> str:

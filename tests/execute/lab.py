@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.core.case import Case, Effect, PodRef, Run
 from quarantine.core.decision import Action, Decision, Kind, State
@@ -164,7 +165,8 @@ class Lab:
     def restart(self) -> None:
         """A new process: it knows what the ledger knows."""
         self.term = self.ledger.take_term("lab")
-        self.executor = Executor(self.kube, self.ledger, self.tickets, self.chat, self.clock, self.rules, self.runner)
+        desk = OneDesk("lab", self.tickets)
+        self.executor = Executor(self.kube, self.ledger, desk, self.chat, self.clock, self.rules, self.runner)
 
     @property
     def state(self) -> State:

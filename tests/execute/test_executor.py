@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.core.case import Effect, Phase, PodRef, Purpose
 from quarantine.core.decision import Action, Decision, Kind, Request, RequestKind
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable, Superseded
@@ -137,7 +138,7 @@ def test_what_happens_during_a_slow_look_at_the_pods_is_seen_after_it(
         _while_looking(here, lambda: _takes_it_back(here))
         here.act()
     assert here.runner.begun == {}
-    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert here.tickets.find(f"{here.case.id}-replace") == ()
 
 
 def test_a_defect_in_one_effect_is_said_and_ends_no_other(here: Lab) -> None:
@@ -148,7 +149,7 @@ def test_a_defect_in_one_effect_is_said_and_ends_no_other(here: Lab) -> None:
         def find(self, key: str) -> None:
             raise ValueError(f"a bug with {key}")
 
-    here.executor.tickets = Defective()  # type: ignore[assignment]
+    here.executor.desks = OneDesk("defective", Defective())  # type: ignore[arg-type]
     assert any("ValueError" in said for said in here.act().postponed)
     assert here.kube.evicted == ["a"]
     (row,) = here.ledger.load().pending

@@ -128,7 +128,7 @@ def test_nothing_is_done_to_a_machine_whose_taint_is_gone(here: Lab) -> None:
     here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     here.kube.change(taints=())
     here.act()
-    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert here.tickets.find(f"{here.case.id}-replace") == ()
 
 
 def test_another_machine_under_the_name_is_let_alone(here: Lab) -> None:
@@ -181,7 +181,7 @@ def test_a_pause_stops_what_is_new_and_nothing_that_takes_away(here: Lab, scope:
     here.act()
     assert here.kube.evicted == []
     assert here.runner.begun == {}
-    assert here.tickets.find(here.case.id) is None
+    assert here.tickets.find(here.case.id) == ()
     assert here.kube.held[NODE].labels["quarantine.gpu/phase"] == "draining"
     here.decide(Action.RESUME, unword=word.key)
     here.act()
@@ -332,26 +332,26 @@ def test_no_other_machine_is_asked_for_while_training_runs(here: Lab) -> None:
     here.kube.unseen.add(NODE)
     here.later(minutes=1)
     here.act()
-    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert here.tickets.find(f"{here.case.id}-replace") == ()
     here.kube.unseen.clear()
     here.kube.pods[NODE] = (pod("web"),)
     here.later(minutes=1)
     here.act()
-    assert here.tickets.find(f"{here.case.id}-replace") is not None
+    assert here.tickets.find(f"{here.case.id}-replace") != ()
 
 
 def test_a_machine_that_has_left_already_is_asked_for_all_the_same(here: Lab) -> None:
     here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     del here.kube.held[NODE]
     here.act()
-    assert here.tickets.find(f"{here.case.id}-replace") is not None
+    assert here.tickets.find(f"{here.case.id}-replace") != ()
 
 
 def test_no_other_machine_is_asked_for_once_one_has_come(here: Lab) -> None:
     here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     here.kube.change(machine=replace(here.kube.held[NODE].machine, node_uid="another"))
     here.act()
-    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert here.tickets.find(f"{here.case.id}-replace") == ()
     assert here.status(Effect.REPLACE) == "abandoned"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.core.case import Effect, Phase, Rung, Step
 from quarantine.core.decision import Action
-from quarantine.core.errors import TicketsUnavailable
-from quarantine.ports import Ticket
+from quarantine.core.errors import TicketsUnavailable, TicketsUncertain
+from quarantine.core.letters import CaseReport
+from quarantine.core.tickets import Answerable, Ticket, Update
 from tests.execute.lab import Lab
 
 
@@ -20,9 +22,7 @@ def test_the_request_for_another_machine_is_a_ticket_of_its_own(here: Lab) -> No
     ask_for_another(here)
     here.act()
     case = here.case
-    report, request = here.tickets.find(case.id), here.tickets.find(f"{case.id}-replace")
-    assert report is not None
-    assert request is not None
+    (report,), (request,) = here.tickets.find(case.id), here.tickets.find(f"{case.id}-replace")
     assert report.ref != request.ref
     assert case.effects[Effect.REPLACE].ref == request.ref
 
@@ -40,10 +40,10 @@ def test_one_whose_answer_was_lost_is_found_again(here: Lab) -> None:
             raise TicketsUnavailable("the answer was lost")
 
     opened: list[Ticket] = []
-    here.executor.tickets = Lossy()  # type: ignore[assignment]
+    here.executor.desks = OneDesk("lossy", Lossy())  # type: ignore[arg-type]
     assert here.act().postponed != ()
     here.restart()
-    here.executor.tickets = Lossy()  # type: ignore[assignment]
+    here.executor.desks = OneDesk("lossy", Lossy())  # type: ignore[arg-type]
     here.later(minutes=1)
     here.act()
     assert len(opened) == 1, "a far side that would file it twice is not asked to"
@@ -91,19 +91,19 @@ def test_every_ticket_of_a_case_is_closed_with_it(here: Lab) -> None:
         ticket = here.tickets.read(ref)
         assert ticket is not None
         assert ticket.status == "closed"
-    assert here.tickets.find(f"{here.case.id}-replace") is None
+    assert not any(ticket.open for ticket in here.tickets.find(f"{here.case.id}-replace"))
 
 
 def test_what_the_provider_closed_needs_no_closing(here: Lab) -> None:
     here.decide(Action.TICKET, effects=(Effect.TICKET,))
     here.act()
-    here.tickets.close(here.case.effects[Effect.TICKET].ref, "replaced")
+    here.tickets.update(here.case.effects[Effect.TICKET].ref, Update("theirs", "replaced", close=True))
     here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK, Effect.CLOSE))
     assert any("is open any more" in said for said in here.act().done)
 
 
 def test_without_a_ticket_system_nothing_waits(here: Lab) -> None:
-    here.executor.tickets = None
+    here.executor.desks = None
     ask_for_another(here)
     here.act()
     assert here.status(Effect.REPLACE) == "abandoned"
@@ -111,3 +111,88 @@ def test_without_a_ticket_system_nothing_waits(here: Lab) -> None:
     here.act()
     assert here.status(Effect.CLOSE) == "abandoned"
     assert here.status(Effect.UNMARK) == "done"
+
+
+class Mailbox:
+    """A far side that tells nothing: what was sent is known to those who read it."""
+
+    answerable = Answerable.BLIND
+
+    def __init__(self, *, answers: bool) -> None:
+        self.sent: list[str] = []
+        self.answers = answers
+
+    def find(self, key: str) -> tuple[Ticket, ...]:  # noqa: ARG002
+        return ()
+
+    def open(self, report: CaseReport) -> Ticket:
+        self.sent.append(report.key)
+        if not self.answers:
+            raise TicketsUncertain("the connection broke after the letter was sent")
+        return Ticket(f"mail-{report.key}", report.key, "sent")
+
+
+def test_exactly_once_what_cannot_be_looked_up_is_not_sent_twice_but_left_to_a_person(here: Lab) -> None:
+    box = Mailbox(answers=False)
+    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.act()
+    here.later(hours=1)
+    here.act()
+    assert box.sent == [here.case.id]
+    assert here.status(Effect.TICKET) == "abandoned"
+    assert "perhaps told" in list(here.ledger.decisions())[-1].decision.reason
+
+
+def test_exactly_once_a_letter_during_which_the_process_was_killed_is_left_to_a_person(here: Lab) -> None:
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    (pending,) = here.ledger.load().pending
+    here.ledger.attempt(here.term, pending.key, here.clock.at)
+    here.restart()
+    box = Mailbox(answers=True)
+    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.later(hours=1)
+    here.act()
+    assert box.sent == []
+    assert here.status(Effect.TICKET) == "abandoned"
+
+
+def test_a_letter_that_was_not_sent_is_sent_later(here: Lab) -> None:
+    box = Mailbox(answers=True)
+
+    class Down(Mailbox):
+        def open(self, report: CaseReport) -> Ticket:  # noqa: ARG002
+            raise TicketsUnavailable("nobody answers at the mail server")
+
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.executor.desks = OneDesk("mail", Down(answers=True))  # type: ignore[arg-type]
+    here.act()
+    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.later(hours=1)
+    here.act()
+    assert box.sent == [here.case.id]
+    assert here.status(Effect.TICKET) == "done"
+
+
+def test_of_a_ticket_and_its_double_the_one_that_is_open_counts_and_both_are_closed_at_the_end(here: Lab) -> None:
+    closed: list[str] = []
+    key = here.case.id
+
+    class Doubled:
+        answerable = Answerable.SEARCHABLE
+
+        def find(self, wanted: str) -> tuple[Ticket, ...]:
+            there = (Ticket("A-1", key, "done", open=False), Ticket("A-2", key, "open"), Ticket("A-3", key, "open"))
+            return tuple(one for one in there if wanted == key and one.ref not in closed)
+
+        def update(self, ref: str, update: Update) -> None:
+            assert update.close
+            closed.append(ref)
+
+    here.executor.desks = OneDesk("doubled", Doubled())  # type: ignore[arg-type]
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.act()
+    assert here.case.effects[Effect.TICKET].ref == "A-2"
+    here.decide(Action.WITHDRAW, effects=(Effect.CLOSE,))
+    here.act()
+    assert closed == ["A-2", "A-3"]

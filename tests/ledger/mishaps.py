@@ -188,6 +188,8 @@ class Wire:
                 client.close()
                 continue
             server.settimeout(None)
+            for one in (client, server):  # else a second small write waits 40 ms for the ACK of the first
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._sockets += [client, server]
             doomed = threading.Event()

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event, select, update
 from sqlalchemy.exc import OperationalError
 
 from quarantine.core.case import Effect
 from quarantine.core.errors import LedgerUnavailable, Superseded
-from quarantine.ledger.engine import make_engine, reading
+from quarantine.ledger.engine import make_engine, reading, writing
 from quarantine.ledger.schema import METADATA
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
@@ -145,3 +145,27 @@ def contents(url: str) -> dict[str, list[tuple[object, ...]]]:
             }
     finally:
         engine.dispose()
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_term_whose_number_was_handed_out_twice_is_of_its_last_holder(
+    ledger: SqlLedger, url: str, write: str
+) -> None:
+    """A standby that was promoted had not seen the first one taken, and gave the second the same number."""
+    ledger.record(ledger.take_term("pod-1/a"), [quarantined(1)])
+    ledger.load()
+    first = ledger.take_term("pod-1/a")
+    engine = make_engine(url)
+    with writing(engine) as connection:
+        connection.execute(update(METADATA.tables["clusters"]).values(term=first - 1))
+    engine.dispose()
+    with open_ledger(url, CLUSTER, now=now) as other:
+        assert other.take_term("pod-1/b") == first
+        before = contents(url)
+        with pytest.raises(Superseded, match="held by pod-1/b"):
+            WRITES[write](ledger, first)
+        with pytest.raises(Superseded, match="held by pod-1/b"):
+            ledger.record(first, [held("x")])
+        assert contents(url) == before
+        WRITES[write](other, first)
+        assert contents(url) != before or write == "record nothing"

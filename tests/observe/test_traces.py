@@ -15,6 +15,7 @@ from quarantine.core.model import Failed, FailureKind, Mode, PolicyAnswers, Samp
 from quarantine.core.planner import plan
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.promql import tracing
+from quarantine.core.record.chart import chart
 from quarantine.core.record.trace import Trace
 from quarantine.core.selectors import Labels
 from quarantine.core.series import Grid, RangeAnswer, Track, Tracks
@@ -128,6 +129,32 @@ def test_a_held_finding_has_one_when_it_opens_its_case_and_not_when_its_reason_c
     (taken,) = traced(past, snapshot(None, hot("node-3"), state=state), rules())
     assert taken.kind is Kind.DECIDED
     assert trace_of(taken).points
+
+
+def test_what_is_held_on_a_node_without_a_case_has_one_once() -> None:
+    past, nodes = Past([labels("node-3")]), fleet()
+    nodes["node-3"] = node("node-3", labels={"gpu": "yes", "quarantine.gpu/ignore": "true"})
+    look = snapshot(nodes, hot("node-3"))
+    (held,) = traced(past, look, rules())
+    assert (held.case, held.held_by) == (None, HeldBy.IGNORED)
+    assert trace_of(held).points
+    drawn = chart("node-3", [(1, held)])
+    assert drawn is not None
+    assert drawn.panels[0].runs
+    assert traced(past, replace(look, state=fold(State(), [held])), rules()) == []
+    assert len(past.asked) == 1
+
+
+def test_what_sends_a_machine_back_from_probation_has_one() -> None:
+    taken = plan(snapshot(None, hot("node-3")), rules()).decisions[0]
+    assert taken.evidence is not None
+    later = replace(taken.evidence, at=NOW + timedelta(hours=2))
+    back = replace(taken, at=later.at, action=Action.PROVE, evidence=later)
+    past = Past([labels("node-3")], at=later.at)
+    observer = Observer(None, None, past, rules(), Pace(workers=1), past=past)  # type: ignore[arg-type]
+    (made,) = observer.traced([back], fold(State(), [taken]))
+    assert trace_of(made).points[-1][0] == later.at
+    assert without([made]) == [back]
 
 
 def test_what_joins_a_case_has_one_and_what_opens_none_has_none() -> None:

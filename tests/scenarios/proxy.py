@@ -27,7 +27,7 @@ class Proxy:
     def __enter__(self) -> Self:
         if self._needed:
             self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-            Thread(target=self._server.serve_forever, daemon=True).start()
+            Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -40,6 +40,8 @@ class Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one: of two small writes, the second waits 40 ms for the other's ACK
+            disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
                 self._pass_on(self.rfile.read(int(self.headers.get("Content-Length", 0))))

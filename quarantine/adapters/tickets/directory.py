@@ -1,7 +1,9 @@
 """Tickets as files in a folder: the embedded default, for a first try and for providers who are told by other means.
 
-One ticket is two files. `<ref>.json` is the ticket; `<ref>.md` is the same for people, and can be sent on as it is.
-The provider's side (a person, a script) answers by setting `status` in the JSON: any word; `closed` ends it.
+One ticket is two files. `<ref>.json` is the ticket; `<ref>.md` is the same for people, and can be sent on as it is;
+what is attached, such as a chart, is beside them as `<ref>.<name>`. The provider's side (a person, a script) answers by
+setting `status` in the JSON: any word; `closed` ends it, and so do `replaced`, `host-released`, `no-fault-found` and
+`refused`, which say how (`record.TicketRecord.state`).
 
 The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
 
@@ -18,15 +20,16 @@ The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
                   labels (hardware only)
     history, tried, evidence, swap    what is known of the machine before, what was done about it, where the evidence
                   of it is, and what to know of its exchange; empty where nothing is
-    comments      at, text
+    assets        what the provider calls the machine, by name: its serial number, its rack
+    comments      at, text, key (of the update that it was added by; the same key is not added twice)
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -38,9 +41,10 @@ from quarantine.adapters.tickets.render import render
 from quarantine.core.errors import TicketsRefused
 from quarantine.core.letters import CaseReport
 from quarantine.core.marks import shorten
-from quarantine.ports import Ticket
+from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,199}")
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 _REF = re.compile(r"R-\d{8}-([a-z0-9][a-z0-9-]{0,199})")
 
 
@@ -57,21 +61,27 @@ class DirectoryTickets:
         self._now = now
         self._patience = patience
 
-    def find(self, key: str) -> Ticket | None:
-        """The open ticket of this case. Raises TicketsRefused where its file cannot be understood."""
+    answerable = Answerable.IDEMPOTENT
+    settles = timedelta(0)
+
+    def find(self, key: str) -> tuple[Ticket, ...]:
+        """The ticket of this case, open or closed. Raises TicketsRefused where its file cannot be understood."""
         _check_key(key)
         record = self._of_key(key)
-        return self._ticket(record) if record is not None and record.open else None
+        return () if record is None else (self._ticket(record),)
 
-    def open(self, report: CaseReport) -> Ticket:
+    def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:
         """File it. Where this case has a ticket already, open or closed, that one is returned as it is."""
         _check_key(report.key)
         with translated(f"file a ticket for case {report.key}", self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             with only_writer(self._folder, self._patience):
                 record = self._of_key(report.key)
+                # Before the ticket: what is there once it exists is complete.
+                for attachment in attachments:
+                    replace(self._folder / _beside(report, attachment), attachment.content)
                 if record is None:
-                    ref = f"R-{report.opened_at.astimezone(UTC):%Y%m%d}-{report.key}"
+                    ref = _ref_of(report)
                     record = record_of(report, ref=ref, filed_at=self._now())
                     self._save(record)
                 elif not self._markdown(record.ref).exists():
@@ -84,28 +94,22 @@ class DirectoryTickets:
         record = self._load(ref)
         return None if record is None else self._ticket(record)
 
-    def comment(self, ref: str, text: str) -> None:
-        """Add to it. The last comment made again is a repeated call, and adds nothing."""
-        text = clean(text)
+    def update(self, ref: str, update: Update) -> None:
+        """Add a comment, or end it with a reason; one that is closed keeps its reason."""
+        text = clean(update.text)
 
         def add(record: TicketRecord) -> TicketRecord:
-            if record.comments and record.comments[-1].text == text:
+            if any(comment.key == update.key for comment in record.comments):
                 return record
-            return record.model_copy(update={"comments": (*record.comments, Comment(at=self._now(), text=text))})
-
-        self._change(ref, "comment on a ticket", add)
-
-    def close(self, ref: str, reason: str) -> None:
-        """End it. One that is closed keeps its reason."""
+            comment = Comment(at=self._now(), text=text, key=update.key)
+            return record.model_copy(update={"comments": (*record.comments, comment)})
 
         def end(record: TicketRecord) -> TicketRecord:
             if not record.open:
                 return record
-            return record.model_copy(
-                update={"status": "closed", "closed_at": self._now(), "close_reason": clean(reason)}
-            )
+            return record.model_copy(update={"status": "closed", "closed_at": self._now(), "close_reason": text})
 
-        self._change(ref, "close a ticket", end)
+        self._change(ref, "close a ticket" if update.close else "comment on a ticket", end if update.close else add)
 
     def _change(self, ref: str, doing: str, change: Callable[[TicketRecord], TicketRecord]) -> None:
         _check_ref(ref)
@@ -160,7 +164,12 @@ class DirectoryTickets:
 
     def _ticket(self, record: TicketRecord) -> Ticket:
         return Ticket(
-            ref=record.ref, key=record.key, status=record.status, url=self._markdown(record.ref).absolute().as_uri()
+            ref=record.ref,
+            key=record.key,
+            status=record.status,
+            url=self._markdown(record.ref).absolute().as_uri(),
+            state=record.state,
+            open=record.open,
         )
 
     def _markdown(self, ref: str) -> Path:
@@ -168,6 +177,16 @@ class DirectoryTickets:
 
     def _json(self, ref: str) -> Path:
         return self._folder / f"{ref}.json"
+
+
+def _ref_of(report: CaseReport) -> str:
+    return f"R-{report.opened_at.astimezone(UTC):%Y%m%d}-{report.key}"
+
+
+def _beside(report: CaseReport, attachment: Attachment) -> str:
+    """`R-….chart.png`: a name of ours, whatever it is called. No ticket has a dot within its name."""
+    name = _UNFIT.sub("-", attachment.name).strip(".-")[-80:] or "attachment"
+    return f"{_ref_of(report)}.{name}" if not name.endswith((".json", ".md")) else f"{_ref_of(report)}.{name}.txt"
 
 
 def _check_key(key: str) -> None:

@@ -42,15 +42,15 @@ def translated(doing: str, path: Path) -> Iterator[None]:
         raise TicketsUnavailable(sentence) from error
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader, and a crash at any point, sees the old one or the new one. Raises OSError.
 
     The temporary file has a fixed name beside it: what a killed process left behind is overwritten by the next.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from quarantine.adapters.tickets.hardware import hardware_only
 from quarantine.adapters.tickets.markdown import clean
 from quarantine.core.letters import CaseReport, Fault
+from quarantine.core.tickets import TicketState
 
 
 class _Stored(BaseModel):
@@ -48,10 +49,11 @@ class StoredMachine(_Stored):
 
 
 class Comment(_Stored):
-    """What was added later."""
+    """What was added later. `key`: of the update that added it; one of an earlier version has none."""
 
     at: AwareDatetime
     text: str
+    key: str = ""
 
 
 class TicketRecord(_Stored):
@@ -75,10 +77,11 @@ class TicketRecord(_Stored):
     opened_by: str
     filed_at: AwareDatetime
     faults: tuple[StoredFault, ...]
-    history: str = ""  # nor of these four
+    history: str = ""  # nor of these five
     tried: tuple[str, ...] = ()
     evidence: str = ""
     swap: str = ""
+    assets: dict[str, str] = Field(default_factory=dict)
     comments: tuple[Comment, ...] = ()
     closed_at: AwareDatetime | None = None
     close_reason: str = ""
@@ -86,7 +89,15 @@ class TicketRecord(_Stored):
     @property
     def open(self) -> bool:
         """Whether it is still worked on."""
-        return self.status.strip().lower() != "closed"
+        return not self.state.is_verdict
+
+    @property
+    def state(self) -> TicketState:
+        """What its status says: one of our words, or one of somebody's who works on it."""
+        word = "-".join(self.status.strip().lower().replace("_", "-").split())
+        if word in ("open", "new", TicketState.FILED):
+            return TicketState.FILED
+        return TicketState(word) if word in set(TicketState) else TicketState.IN_PROGRESS
 
 
 def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketRecord:
@@ -119,6 +130,7 @@ def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketReco
         tried=tuple(clean(step) for step in report.tried),
         evidence=clean(report.evidence_output),
         swap=clean(report.swap),
+        assets={clean(name): clean(value) for name, value in report.assets},
     )
 
 

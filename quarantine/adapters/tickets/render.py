@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from quarantine.adapters.tickets.markdown import Markdown, code, code_block, escape, finalize
 from quarantine.adapters.tickets.record import TicketRecord
 
-_ASKS = {
+ASKS = {
     "report": "Please take this report of a suspect machine, and replace the machine.",
     "replace": "Please replace this machine.",
 }
@@ -36,7 +36,7 @@ def environment() -> Environment:
 def render(record: TicketRecord) -> str:
     """The ticket as people read it. The same record always gives the same text."""
     template = environment().get_template("report.md.j2")
-    return template.render(ticket=record, asked=_ASKS.get(record.ask, record.ask))
+    return template.render(ticket=record, asked=ASKS.get(record.ask, record.ask))
 
 
 def utc(at: datetime) -> Markdown:

@@ -114,16 +114,34 @@ def _seq(row: tuple[int, Decision]) -> int:
 
 
 def _findings(rows: Sequence[tuple[int, Decision]]) -> list[tuple[int, Decision]]:
-    """For each policy and device the decision that tells most: with points, and carried out; by when it was found."""
+    """For each policy and device the decision that tells most: with points, and carried out; by when it was found.
+
+    Each time that one of them sent the machine back from probation is a finding of its own.
+    """
     best: dict[tuple[str | None, Device | None], tuple[int, Decision]] = {}
+    again: list[tuple[int, Decision]] = []
     for seq, d in rows:
+        if _sends_back(d):
+            again.append((seq, d))
         if d.evidence is None or d.action not in (Action.QUARANTINE, Action.JOIN) or d.policy is None:
             continue
         before = best.get((d.policy, d.device))
         if before is None or _worth(d) > _worth(before[1]):
             best[d.policy, d.device] = (seq, d)
+    shown = {_moment(d) for _, d in best.values()}  # what joined and sent it back at once is shown once
+    every = [*best.values(), *(row for row in again if _moment(row[1]) not in shown)]
     taken = Action.QUARANTINE
-    return sorted(best.values(), key=lambda row: (row[1].kind is not Kind.DECIDED, row[1].action is not taken, row[0]))
+    return sorted(every, key=lambda row: (row[1].kind is not Kind.DECIDED, row[1].action is not taken, row[0]))
+
+
+def _sends_back(d: Decision) -> bool:
+    """Whether it says that a machine is bad again on probation, and what was measured."""
+    proves = d.action is Action.PROVE and d.phase is Phase.QUARANTINED and d.kind is Kind.DECIDED
+    return proves and d.evidence is not None and d.policy is not None
+
+
+def _moment(d: Decision) -> tuple[str | None, Device | None, datetime | None]:
+    return d.policy, d.device, d.evidence.at if d.evidence is not None else None
 
 
 def _worth(d: Decision) -> tuple[bool, bool]:
@@ -156,9 +174,10 @@ def _panel(seq: int, d: Decision, moments: Sequence[datetime]) -> Panel:
     value = evidence.value if comparable and _is_drawable(evidence.value) else None
     start, end = _span(evidence.at, points, trace.since, moments)
     revision = f", revision {d.policy_revision}" if d.policy_revision else ""
+    again = "bad again on probation" if _sends_back(d) else ""
     return Panel(
         seq=seq,
-        title=" · ".join(filter(None, (str(d.device or "the node"), evidence.signal, f"policy {d.policy}"))),
+        title=" · ".join(filter(None, (str(d.device or "the node"), evidence.signal, f"policy {d.policy}", again))),
         said=_said(evidence),
         tie=f"decision #{seq} · policy {d.policy} {(d.policy_hash or 'of an unknown text')[:12]}{revision}",
         unit=evidence.unit,

@@ -76,7 +76,8 @@ def _said(d: Decision, before: Phase | None) -> Iterator[tuple[datetime, str]]:
     elif d.run is not None and d.kind is Kind.DECIDED:
         yield d.at, f"{d.run.purpose} begun"
     if d.phase is not None and d.phase is not before and d.phase in _PHASES and d.kind is Kind.DECIDED:
-        yield d.at, _PHASES[d.phase] + _by(d)
+        again = d.phase is Phase.QUARANTINED and d.action is Action.PROVE  # from probation
+        yield d.at, ("bad again: quarantined" if again else _PHASES[d.phase]) + _by(d)
 
 
 def _short(device: Device) -> str:

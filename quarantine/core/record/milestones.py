@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -115,18 +115,6 @@ def follow(before: Milestones | None, decision: Decision, case: Case) -> Milesto
     }
     changed = {name: value for name, value in after.items() if getattr(known, name) != value}
     return replace(known, **changed) if changed else known
-
-
-def out_hours(milestones: Milestones, since: datetime, until: datetime) -> float:
-    """For how many hours of this window the machine was out of service because of us.
-
-    The taint takes it out: a case that was decided and not marked yet costs nothing. One that is out still is out until
-    the window's end.
-    """
-    if milestones.marked_at is None:
-        return 0.0
-    begun, over = max(milestones.marked_at, since), min(milestones.back_at or until, until)
-    return max(over - begun, timedelta(0)) / timedelta(hours=1)
 
 
 # --- What became of it ------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, Step
+from quarantine.core.case import Case, Effect, EffectStatus, Finding, HeldBy, Phase, Purpose, Step
 from quarantine.core.draft import Draft, policy_fields
 from quarantine.core.model import Mode, Verdict
 from quarantine.core.obstacles import Claim, Common, common_causes_of, hindrance, takes_out
@@ -205,3 +205,13 @@ def _patience(drain: Drain) -> tuple[int, timedelta, bool]:
 
 def _by_severity(policies: list[LoadedPolicy]) -> list[LoadedPolicy]:
     return sorted(policies, key=lambda policy: -policy.spec.severity.rank)
+
+
+def provider_word(case: Case) -> str:
+    """What the provider knows of a case of which it was, or is about to be, told (`Case.told_provider`)."""
+    states = [state for effect in (Effect.TICKET, Effect.REPLACE) if (state := case.effects.get(effect)) is not None]
+    if any(state.status is EffectStatus.DONE for state in states):
+        return "its provider was told"
+    if any(state.status is EffectStatus.PENDING for state in states):
+        return "its provider is about to be told"
+    return "its replacement is waited for"

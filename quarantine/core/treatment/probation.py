@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Purpose, RunOutcome, Step
 from quarantine.core.decision import Action, Kind
-from quarantine.core.draft import QUIET, Draft, case_key
+from quarantine.core.draft import QUIET, Draft, case_key, policy_fields
 from quarantine.core.judge import Judgement
 from quarantine.core.model import Failed, Verdict
 from quarantine.core.obstacles import Claim, common_causes_of, hindrance, takes_out
@@ -150,7 +150,17 @@ def _send_back(draft: Draft, fit: frozenset[str]) -> None:
             draft.suspects = suspects  # it goes back by itself, whatever else it shares with a group
             what = in_words(list(dict.fromkeys(f"{finding.device} by policy {finding.policy}" for finding in bad)))
             reason = f"{case.node} is bad again on probation ({what}): it goes on being out of service"
-            _move(draft, case, Phase.QUARANTINED, reason)
+            _move(draft, case, Phase.QUARANTINED, reason, **_found_by(draft, case, bad))
+
+
+def _found_by(draft: Draft, case: Case, bad: Sequence[Finding]) -> dict[str, object]:
+    """What the trail says of the strongest of what is bad again, as it is measured now."""
+    first = min(bad, key=lambda finding: (-finding.severity.rank, finding.policy, finding.device.name))
+    policy, judgement = draft.rules.policy(first.policy), draft.judgement(first.policy)
+    offences = judgement.bad if judgement is not None else ()
+    now = next((o.evidence for o in offences if (o.node.name, o.device) == (case.node, first.device)), first.evidence)
+    known = policy_fields(policy) if policy is not None else {"policy": first.policy}
+    return {**known, "device": first.device, "severity": first.severity, "evidence": now}
 
 
 def _back(draft: Draft, case: Case, fit: frozenset[str]) -> Iterator[tuple[Claim, Finding]]:
@@ -218,8 +228,9 @@ def _burn_in(draft: Draft, case: Case) -> None:
     draft.emit(draft.about_case(Kind.DECIDED, Action.RUN, case, reason, run=run, effects=(Effect.RUN,)))
 
 
-def _move(draft: Draft, case: Case, phase: Phase, reason: str) -> None:
-    draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, reason, phase=phase, effects=shown(case)))
+def _move(draft: Draft, case: Case, phase: Phase, reason: str, **fields: object) -> None:
+    moved = {"phase": phase, "effects": shown(case), **fields}
+    draft.emit(draft.about_case(Kind.DECIDED, Action.PROVE, case, reason, **moved))
 
 
 def _until(release: Release, now: datetime) -> str:

@@ -17,7 +17,8 @@ from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.adapters.tickets.files import only_writer
 from quarantine.core.errors import TicketsRefused, TicketsUnavailable
 from quarantine.core.letters import CaseReport
-from quarantine.ports import Ticket, Tickets
+from quarantine.core.tickets import Attachment, Ticket, TicketState, Update
+from quarantine.ports import Tickets
 
 Maker = Callable[..., CaseReport]
 Clock = Callable[[], datetime]
@@ -35,16 +36,24 @@ def contents(folder: Path) -> dict[str, str]:
     return {p.name: p.read_text(encoding="utf-8") for p in folder.iterdir() if p.suffix in (".md", ".json")}
 
 
+def say(tickets: DirectoryTickets, text: str) -> None:
+    tickets.update(REF, Update("-".join(text.split()), text))
+
+
+def end(tickets: DirectoryTickets, reason: str) -> None:
+    tickets.update(REF, Update("ended", reason, close=True))
+
+
 def test_it_is_the_port(tickets: DirectoryTickets) -> None:
     port: Tickets = tickets
 
-    assert port.find(KEY) is None
+    assert port.find(KEY) == ()
 
 
 def test_nothing_is_found_before_it_is_opened_and_looking_writes_nothing(
     tickets: DirectoryTickets, folder: Path
 ) -> None:
-    assert tickets.find(KEY) is None
+    assert tickets.find(KEY) == ()
     assert tickets.read(REF) is None
     assert not folder.exists()
 
@@ -56,7 +65,7 @@ def test_open_writes_a_ticket_for_people_and_one_for_programs(
 
     assert ticket == Ticket(ref=REF, key=KEY, status="open", url=(folder / f"{REF}.md").as_uri())
     assert set(contents(folder)) == {f"{REF}.md", f"{REF}.json"}
-    assert tickets.find(KEY) == ticket
+    assert tickets.find(KEY) == (ticket,)
     assert tickets.read(REF) == ticket
 
 
@@ -86,7 +95,7 @@ def test_a_ticket_of_an_earlier_version_tells_nothing_of_the_provider_and_can_be
     assert (document.pop("provider_description"), document.pop("contact")) == ("Acme", "the night shift")
     path.write_text(json.dumps(document), encoding="utf-8")
 
-    tickets.comment(REF, "still there")
+    say(tickets, "still there")
 
     assert json.loads(path.read_bytes())["contact"] == ""
 
@@ -108,9 +117,9 @@ def test_a_key_is_not_found_by_its_beginning_or_end(tickets: DirectoryTickets, m
     tickets.open(make_report(key="20261130-a"))
     tickets.open(make_report(key="a-b"))
 
-    assert tickets.find("a") is None
-    assert tickets.find("b") is None
-    assert tickets.find("20261130-a") is not None
+    assert tickets.find("a") == ()
+    assert tickets.find("b") == ()
+    assert tickets.find("20261130-a") != ()
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -127,8 +136,8 @@ def test_exactly_once_when_killed_while_filing(
     # What the executor does after an ambiguous failure: look, and file only where there is none.
     revived = DirectoryTickets(folder, clock)
     found = revived.find(KEY)
-    assert (found is not None) == (step == 2 and moment == "after")
-    ticket = found or revived.open(make_report())
+    assert len(found) == (1 if step == 2 and moment == "after" else 0)
+    ticket = found[0] if found else revived.open(make_report())
 
     assert ticket.ref == REF
     untroubled = DirectoryTickets(folder.parent / "untroubled", clock)
@@ -145,13 +154,13 @@ def test_exactly_once_when_killed_while_changing(
 ) -> None:
     tickets = DirectoryTickets(folder, clock)
     tickets.open(make_report())
-    change = getattr(tickets, verb)
+    change = Update("found-1", "another finding", close=verb == "close")
     kill_at_replace(monkeypatch, step, moment)
     with pytest.raises(Killed):
-        change(REF, "another finding")
+        tickets.update(REF, change)
     monkeypatch.undo()
 
-    change(REF, "another finding")
+    tickets.update(REF, change)
 
     document = json.loads((folder / f"{REF}.json").read_bytes())
     markdown = (folder / f"{REF}.md").read_text(encoding="utf-8")
@@ -182,7 +191,7 @@ def test_exactly_once_when_many_file_at_the_same_time(folder: Path, make_report:
     writers = [DirectoryTickets(folder, clock, patience=30) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         filed = list(pool.map(lambda writer: writer.open(make_report()), writers))
-        list(pool.map(lambda pair: pair[1].comment(REF, f"finding {pair[0]}"), enumerate(writers)))
+        list(pool.map(lambda pair: say(pair[1], f"finding {pair[0]}"), enumerate(writers)))
 
     assert len(set(filed)) == 1
     document = json.loads((folder / f"{REF}.json").read_bytes())
@@ -215,9 +224,9 @@ def test_comments_are_kept_in_order_and_a_repeated_one_is_not(
     tickets: DirectoryTickets, folder: Path, make_report: Maker, advance: Advance
 ) -> None:
     tickets.open(make_report())
-    for text in ("first", "first", "second", "first"):
+    for key, text in (("a", "first"), ("a", "first"), ("b", "second"), ("c", "first"), ("a", "first")):
         advance(timedelta(minutes=1))
-        tickets.comment(REF, text)
+        tickets.update(REF, Update(key, text))
 
     comments = json.loads((folder / f"{REF}.json").read_bytes())["comments"]
     assert [(c["text"], c["at"][14:16]) for c in comments] == [("first", "13"), ("second", "15"), ("first", "16")]
@@ -229,12 +238,13 @@ def test_a_closed_ticket_is_not_found_can_be_read_and_is_not_filed_again(
     tickets: DirectoryTickets, make_report: Maker, folder: Path
 ) -> None:
     tickets.open(make_report())
-    tickets.close(REF, "machine was swapped")
-    tickets.close(REF, "a later word")
+    end(tickets, "machine was swapped")
+    end(tickets, "a later word")
 
-    assert tickets.find(KEY) is None
     read = tickets.read(REF)
     assert read is not None
+    assert tickets.find(KEY) == (read,)
+    assert not read.open
     assert read.status == "closed"
     assert tickets.open(make_report()) == read
     document = json.loads((folder / f"{REF}.json").read_bytes())
@@ -250,13 +260,52 @@ def test_the_providers_side_may_set_the_status_and_add_fields(
     document = json.loads(path.read_bytes())
     path.write_text(json.dumps(document | {"status": "acknowledged", "rma": "4711"}))
 
-    found = tickets.find(KEY)
-    assert found is not None
-    assert found.status == "acknowledged"
-    tickets.comment(REF, "thanks")
+    (found,) = tickets.find(KEY)
+    assert (found.status, found.state) == ("acknowledged", TicketState.ACKNOWLEDGED)
+    say(tickets, "thanks")
 
     assert json.loads(path.read_bytes())["rma"] == "4711"
     assert "status `acknowledged`" in (folder / f"{REF}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "open_"),
+    [
+        ("open", TicketState.FILED, True),
+        (" New ", TicketState.FILED, True),
+        ("In Progress", TicketState.IN_PROGRESS, True),
+        ("with the vendor since Tuesday", TicketState.IN_PROGRESS, True),
+        ("no_fault_found", TicketState.NO_FAULT_FOUND, False),
+        ("Replaced", TicketState.REPLACED, False),
+        ("CLOSED", TicketState.CLOSED, False),
+    ],
+)
+def test_what_the_providers_side_writes_is_told_in_our_words(
+    status: str, state: TicketState, open_: bool, tickets: DirectoryTickets, folder: Path, make_report: Maker
+) -> None:
+    tickets.open(make_report())
+    path = folder / f"{REF}.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"status": status}))
+    (found,) = tickets.find(KEY)
+    assert (found.status, found.state, found.open) == (status, state, open_)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("chart.png", "chart.png"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("a\x00b\n.svg", "a-b-.svg"),
+        ("x.json", "x.json.txt"),
+        ("", "attachment"),
+    ],
+)
+def test_what_is_attached_lies_beside_the_ticket_under_a_name_of_ours(
+    name: str, kept: str, tickets: DirectoryTickets, folder: Path, make_report: Maker
+) -> None:
+    tickets.open(make_report(), [Attachment(name, "image/png", b"\x89PNG\r\n")])
+    assert (folder / f"{REF}.{kept}").read_bytes() == b"\x89PNG\r\n"
+    assert [ticket.ref for ticket in tickets.find(KEY)] == [REF]
 
 
 HOSTILE_NAMES = ["../x", "a/b", "..", "", "A", "a.b", "a\n", "a b", "-a", "x" * 300, "a\x00b", "ä"]
@@ -276,7 +325,7 @@ def test_a_key_that_is_no_case_id_is_refused(
 @pytest.mark.parametrize("ref", [*HOSTILE_NAMES, "R-20261129-../../x", "R-2026-a", "R-20261129-a\n", "gpu-017-a3"])
 def test_a_reference_that_is_none_of_ours_is_refused(ref: str, tickets: DirectoryTickets, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
-    calls: Calls = (lambda: tickets.read(ref), lambda: tickets.comment(ref, "x"), lambda: tickets.close(ref, "x"))
+    calls: Calls = (lambda: tickets.read(ref), lambda: tickets.update(ref, Update("x", "x")))
     for call in calls:
         with pytest.raises(TicketsRefused, match="is no ticket of this folder"):
             call()
@@ -285,10 +334,10 @@ def test_a_reference_that_is_none_of_ours_is_refused(ref: str, tickets: Director
 
 def test_changing_a_ticket_that_is_not_there_is_refused(tickets: DirectoryTickets, folder: Path) -> None:
     with pytest.raises(TicketsRefused, match=f"there is no ticket {REF}, since there is no folder"):
-        tickets.comment(REF, "x")
+        say(tickets, "x")
     folder.mkdir()
     with pytest.raises(TicketsRefused, match=f"there is no ticket {REF} in "):
-        tickets.close(REF, "x")
+        end(tickets, "x")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 2}', b"\xff\xfe", b"null"])
@@ -301,7 +350,7 @@ def test_a_damaged_ticket_is_never_taken_for_none(
     calls: Calls = (
         lambda: tickets.find(KEY),
         lambda: tickets.open(make_report()),
-        lambda: tickets.comment(REF, "x"),
+        lambda: say(tickets, "x"),
     )
     for call in calls:
         with pytest.raises(TicketsRefused, match=f"{REF}.json is not a ticket: .*; put it right") as caught:
@@ -371,9 +420,9 @@ def test_the_file_systems_no_is_one_sentence_with_the_path(
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value.__cause__, OSError)
-    assert tickets.find(KEY) is None
+    assert tickets.find(KEY) == ()
     tickets.open(make_report())
-    assert tickets.find(KEY) is not None
+    assert tickets.find(KEY) != ()
 
 
 def test_a_planted_link_is_not_written_through(

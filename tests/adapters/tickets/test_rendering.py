@@ -16,6 +16,7 @@ from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.adapters.tickets.markdown import clean, code, code_block, escape, one_line
 from quarantine.core.letters import CaseReport, Fault
 from quarantine.core.model import Machine
+from quarantine.core.tickets import Update
 
 Maker = Callable[..., CaseReport]
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
@@ -232,8 +233,8 @@ def test_hostile_text_everywhere_leaves_the_documents_structure_as_it_is(
             evidence_output=text,
         )
         ref = tickets.open(report).ref
-        tickets.comment(ref, one_line(text))
-        tickets.close(ref, text)
+        tickets.update(ref, Update("n", one_line(text)))
+        tickets.update(ref, Update("end", text, close=True))
         json.loads((folder / f"{ref}.json").read_bytes())
         return (folder / f"{ref}.md").read_text(encoding="utf-8")
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from quarantine.core.case import Run, RunOutcome
-from quarantine.core.errors import ClusterUnavailable, NotifierUnavailable, TicketsUnavailable
+from quarantine.core.errors import ClusterUnavailable, NotifierUnavailable, TicketsUnavailable, TicketsUncertain
 from quarantine.core.letters import CaseReport
 from quarantine.core.procedure import ProcedureSpec
+from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
 from quarantine.core.workload import RunStatus
-from quarantine.ports import Order, Ticket
+from quarantine.ports import Order, Tickets
 from tests.core.invariants.kube import Trouble
 
 
@@ -23,26 +24,33 @@ class Desk:
     filing: Callable[[CaseReport], None]
     open_: dict[str, Ticket] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
+    answerable: Answerable = Answerable.SEARCHABLE
+    settles: timedelta = timedelta(0)
 
-    def find(self, key: str) -> Ticket | None:
+    def of(self, provider: str) -> tuple[str, Tickets]:  # noqa: ARG002
+        return "desk", self
+
+    def named(self, target: str) -> Tickets:
+        assert target == "desk"
+        return self
+
+    def find(self, key: str) -> tuple[Ticket, ...]:
         self.trouble.before("ticket", TicketsUnavailable("the ticket system does not answer"))
-        return self.open_.get(key)
+        return (self.open_[key],) if key in self.open_ else ()
 
-    def open(self, report: CaseReport) -> Ticket:
+    def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:  # noqa: ARG002
         assert report.key not in self.open_, f"{report.key} is filed twice"
         self.filing(report)
         self.open_[report.key] = Ticket(f"T-{report.key}", report.key, "open")
-        self.trouble.after("ticket", TicketsUnavailable("the answer was lost"))
+        self.trouble.after("ticket", TicketsUncertain("the answer was lost"))
         return self.open_[report.key]
 
     def read(self, ref: str) -> Ticket | None:
         return self.open_.get(ref.removeprefix("T-"))
 
-    def comment(self, ref: str, text: str) -> None:
-        raise NotImplementedError
-
-    def close(self, ref: str, reason: str) -> None:
-        assert reason
+    def update(self, ref: str, update: Update) -> None:
+        assert update.close
+        assert update.text
         self.closed.append(ref.removeprefix("T-"))
         self.open_.pop(ref.removeprefix("T-"), None)
 

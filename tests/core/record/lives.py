@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from quarantine.core.case import Evidence
 from quarantine.core.decision import Action, Decision
 from quarantine.core.model import Device, DeviceKind, Machine
+from quarantine.core.record.milestones import Milestones
 from quarantine.core.record.trace import Trace
 from tests.core.treatment.life import ON_PROOF, REPLACE, REPORT, Life, law
 from tests.core.world import MINUTE, NOW, node
@@ -65,3 +66,15 @@ def _as_recorded(decision: Decision, trace: Trace | None) -> Decision:
     if decision.evidence is None or decision.action not in (Action.QUARANTINE, Action.JOIN):
         return decision
     return replace(decision, evidence=replace(decision.evidence, trace=trace))
+
+
+def out_hours(milestones: Milestones, since: datetime, until: datetime) -> float:
+    """For how many hours of this window the machine was out of service because of us: the ledger adds it up in SQL.
+
+    The taint takes it out: a case that was decided and not marked yet costs nothing. One that is out still is out until
+    the window's end.
+    """
+    if milestones.marked_at is None:
+        return 0.0
+    begun, over = max(milestones.marked_at, since), min(milestones.back_at or until, until)
+    return max(over - begun, timedelta(0)) / timedelta(hours=1)

@@ -10,7 +10,7 @@ from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Census
 from quarantine.core.draft import NODE, case_key
 from quarantine.core.model import Severity
-from quarantine.core.record.milestones import Fate, Milestones, out_hours
+from quarantine.core.record.milestones import Fate, Milestones
 from quarantine.core.record.report import (
     CaseGroup,
     Counted,
@@ -24,6 +24,7 @@ from quarantine.core.record.report import (
 )
 from quarantine.core.record.report.material import OF_CASE, OF_ELSE, OF_NODE, ms_of
 from quarantine.core.record.spans import HoldSpan
+from tests.core.record.lives import out_hours
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 SINCE = datetime(2026, 11, 1, tzinfo=UTC)

@@ -10,9 +10,10 @@ from hypothesis import settings
 
 from quarantine.core.draft import case_key
 from quarantine.core.policy import Rules
-from quarantine.core.record.milestones import Fate, out_hours
+from quarantine.core.record.milestones import Fate
 from tests.core.invariants.test_life import Fleet, bounded
 from tests.core.invariants.world import World
+from tests.core.record.lives import out_hours
 from tests.core.record.recorded import Record, record, spans_are_sound, times_are_sound
 
 SKEW = timedelta(minutes=2)

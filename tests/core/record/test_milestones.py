@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from quarantine.core.case import Case, Effect, Evidence, HeldBy, Phase, RunOutcome
 from quarantine.core.decision import Action, Decision, Kind, RequestKind
 from quarantine.core.model import Device, DeviceKind, Machine, Mode, Severity, Verdict
-from quarantine.core.record.milestones import Fate, Milestones, fate, follow, out_hours
+from quarantine.core.record.milestones import Fate, Milestones, fate, follow
 from quarantine.core.record.trace import Trace
 from quarantine.core.state import evolve
 from quarantine.core.treatment.endings import ending_effects
+from tests.core.record.lives import out_hours
 from tests.core.record.recorded import record
 from tests.core.treatment.life import ON_PROOF, REPLACE, REPORT, RESET, Life, asked, law
 from tests.core.world import MINUTE, NOW, node, policy

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.draft import NODE
 from quarantine.core.model import Severity
-from quarantine.core.record.milestones import Fate, Milestones, out_hours
+from quarantine.core.record.milestones import Fate, Milestones
 from quarantine.core.record.report import Material, Report, Wanted, report
 from quarantine.core.record.report.causes import GATE, PERSON, POLICY, UNTOLD
 from quarantine.core.record.report.times import STEPS
+from tests.core.record.lives import out_hours
 from tests.core.record.reports import (
     DAY,
     HOUR,

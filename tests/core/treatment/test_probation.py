@@ -15,7 +15,9 @@ from quarantine.core.case import Effect, HeldBy, Phase, Proof, Purpose, RunOutco
 from quarantine.core.deadlines import deadlines
 from quarantine.core.decision import Action, Decision, Kind, Request, RequestKind
 from quarantine.core.draft import Draft
+from quarantine.core.explain import story
 from quarantine.core.model import Mode, Samples, Verdict
+from quarantine.core.record.chart import chart
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
 from quarantine.core.treatment.owed import release_of
@@ -83,6 +85,38 @@ def test_a_new_finding_on_probation_joins_and_sends_back_at_once() -> None:
     assert life.phase() is Phase.QUARANTINED
 
 
+def test_the_decision_that_sends_back_says_by_which_policy_and_on_what_evidence() -> None:
+    life = on_probation()
+    timed(life)
+    found = life.case.findings[0]
+    life.hot = True
+    (back,) = (d for d in life.cycles(10) if d.action is Action.PROVE)
+    of = life.law.policy("gpu-hot")
+    assert of is not None
+    assert (back.policy, back.policy_hash, back.policy_revision) == (of.name, of.hash, of.revision)
+    assert (back.device, back.severity) == (found.device, of.spec.severity)
+    assert back.evidence is not None
+    assert (back.evidence.value, back.evidence.query) == (84.0, found.evidence.query)
+    assert back.evidence.at > found.evidence.at, "as it is measured now, not as it was before the remedy"
+    assert any("measured 84 °C" in line for line in story([(1, back)])[0].evidence)
+    drawn = chart("node-3", list(enumerate(life.trail)), life.case.id)
+    assert drawn is not None
+    assert [panel.at for panel in drawn.panels] == [found.evidence.at, back.evidence.at]
+    assert drawn.panels[1].title.endswith("bad again on probation")
+    assert [mark.text for mark in drawn.marks].count("bad again: quarantined") == 1
+
+
+def test_what_joins_and_sends_back_at_once_is_drawn_once() -> None:
+    life = on_probation()
+    life.cool = True
+    life.cycle()
+    life.cool, life.hot = False, True
+    life.cycle()
+    drawn = chart("node-3", list(enumerate(life.trail)), life.case.id)
+    assert drawn is not None
+    assert len(drawn.panels) == 1
+
+
 def unseen(life: Life) -> None:
     life.seen = False
 
@@ -107,6 +141,23 @@ def unanswered(life: Life) -> None:
     life.look = blind  # type: ignore[method-assign]
 
 
+def timed(life: Life) -> None:
+    """What Prometheus says bears the time at which it is asked."""
+    look = life.look
+
+    def now(requests: Iterable[Request] = ()) -> Snapshot:
+        found = look(requests)
+        said = found.answers["gpu-hot"].trigger
+        dated = {
+            key: replace(answer, samples=tuple(replace(sample, at=found.now) for sample in answer.samples))
+            for key, answer in said.items()
+            if isinstance(answer, Samples)
+        }
+        return replace(found, answers={"gpu-hot": replace(found.answers["gpu-hot"], trigger=dated)})
+
+    life.look = now  # type: ignore[method-assign]
+
+
 def again(life: Life) -> None:
     life.seen = True
     noted = {k: v for k, v in life.nodes["node-3"].annotations.items() if k != "quarantine.gpu/maintenance-until"}
@@ -126,6 +177,15 @@ def test_time_in_which_a_machine_is_not_seen_proves_nothing(lost: Callable[[Life
     assert actions(life.cycles(38)) == []
     life.cycles(2)
     assert life.phase() is Phase.RELEASED, "the twenty minutes before count, and the trigger could find it bad again"
+
+
+def test_a_clock_that_is_set_back_records_a_loss_once() -> None:
+    life = on_probation()
+    life.at -= timedelta(hours=8)
+    life.seen = False
+    assert [d.verdict for d in life.cycles(30) if d.action is Action.PROVE] == ["unknown"]
+    life.seen = True
+    assert len([d for d in life.cycles(30) if d.action is Action.PROVE]) <= 1
 
 
 def test_a_loss_at_the_end_leaves_the_trigger_time_to_find_what_is_bad() -> None:

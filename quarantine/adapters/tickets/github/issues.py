@@ -1,0 +1,181 @@
+"""Tickets as issues of one GitHub repository, found by a label that is the case's own.
+
+The list of issues is read, never the search, whose index is late. Images cannot be attached through the API: the note
+of the ticket says so. What the provider says is a label, `provider/acknowledged` and so on for each `TicketState`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Protocol
+
+from quarantine.adapters.tickets.markdown import escape
+from quarantine.adapters.tickets.web import Call, Web
+from quarantine.core.errors import TicketsRefused
+from quarantine.core.letters import CaseReport
+from quarantine.core.marks import shorten
+from quarantine.core.tickets import Answerable, Attachment, Ticket, TicketState, Update
+
+HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+_LABEL = 50  # characters that GitHub allows for a label
+_TITLE = 250
+_BODY = 60_000  # characters; GitHub allows 65,536
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+_KEY = re.compile(r"<!-- quarantine:case:([a-z0-9-]+) -->")
+_STATES = {f"provider/{state}": state for state in TicketState}
+
+
+class Written(Protocol):
+    """A letter: safe for its medium already."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def markdown(self) -> str: ...
+
+
+class GitHubIssues:
+    """Implements `ports.Tickets`. A reference is `owner/name#number`."""
+
+    answerable = Answerable.SEARCHABLE
+    settles = timedelta(minutes=1)  # the list may come from a replica
+
+    def __init__(
+        self,
+        web: Web,
+        repository: str,
+        letter: Callable[[CaseReport], Written],
+        states: Mapping[str, TicketState] | None = None,
+    ) -> None:
+        """`web` must send HEADERS. `states`: labels that mean a state, beside the `provider/…` ones."""
+        if not _REPOSITORY.fullmatch(repository):
+            raise ValueError("the repository must be written owner/name")
+        self._web = web
+        self._repository = repository
+        self._letter = letter
+        self._states = {word.lower(): state for word, state in {**_STATES, **(states or {})}.items()}
+
+    def find(self, key: str) -> tuple[Ticket, ...]:
+        """All issues with the case's label, open and closed, oldest first."""
+        call = self._web.call(f"look for the issue of case {key}")
+        query = {
+            "labels": label_of(key),
+            "state": "all",
+            "sort": "created",
+            "direction": "asc",
+            "per_page": "100",
+        }
+        found = [self._ticket(call, item, key) for item in _pages(call, self._path("issues"), query)]
+        return tuple(ticket for ticket in found if ticket is not None)
+
+    def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:
+        """File it. The label is made first: GitHub drops labels silently where the token may not set them."""
+        call = self._web.call(f"file an issue for case {report.key}")
+        label, letter = label_of(report.key), self._letter(report)
+        unmade = (HTTPStatus.UNPROCESSABLE_ENTITY,)
+        call.send("POST", self._path("labels"), {"name": label, "color": "b60205"}, known=unmade)
+        body = f"<!-- quarantine:case:{report.key} -->\n\n{shorten(letter.markdown, _BODY)}"
+        title = shorten(letter.title, _TITLE)
+        answer = call.send("POST", self._path("issues"), {"title": title, "body": body, "labels": [label]})
+        ticket = self._ticket(call, answer.body, report.key, wrote=True)
+        if ticket is None:
+            call.garbled(answer, wrote=True)
+        notes = []
+        if label not in _labels(answer.body):
+            notes.append(f"GitHub did not set the label {label}: set it by hand, and let the token write issues")
+        if attachments:
+            notes.append("GitHub's API takes no files: the chart is not attached")
+        return Ticket(ticket.ref, ticket.key, ticket.status, ticket.url, ticket.state, ticket.open, "; ".join(notes))
+
+    def read(self, ref: str) -> Ticket | None:
+        """Its present state; None where it was deleted. Raises TicketsRefused where the token sees no repository."""
+        number = self._number(ref)
+        call = self._web.call(f"read issue {ref}")
+        answer = call.get(self._path(f"issues/{number}"), known=(HTTPStatus.NOT_FOUND, HTTPStatus.GONE))
+        if answer.status == HTTPStatus.NOT_FOUND:
+            # GitHub says 404 to whoever may not look, too.
+            call.get(f"/repos/{self._repository}")
+        if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            return None
+        return self._ticket(call, answer.body, None)
+
+    def update(self, ref: str, update: Update) -> None:
+        """Comment, unless a comment carries this update's key already; then close."""
+        number = self._number(ref)
+        call = self._web.call(f"add to issue {ref}")
+        marker = f"<!-- quarantine:update:{update.key} -->"
+        path = self._path(f"issues/{number}/comments")
+        if not any(marker in str(item.get("body")) for item in _pages(call, path, {"per_page": "100"})):
+            text = "  \n".join(escape(line) for line in update.text.splitlines())
+            call.send("POST", path, {"body": f"{marker}\n\n{shorten(text, _BODY)}"})
+        if update.close:
+            # Again where it is closed: that changes nothing but the reason, which a provider may have given.
+            issue = self.read(ref)
+            if issue is not None and issue.open:
+                body = {"state": "closed", "state_reason": "completed"}
+                call.send("PATCH", self._path(f"issues/{number}"), body)
+
+    def _path(self, rest: str) -> str:
+        return f"/repos/{self._repository}/{rest}"
+
+    def _number(self, ref: str) -> int:
+        repository, _, number = ref.rpartition("#")
+        if repository != self._repository or not re.fullmatch(r"[1-9][0-9]{0,11}", number):
+            raise TicketsRefused(f"{shorten(ref, 80)!r} is no issue of {self._repository}: follow it by hand")
+        return int(number)
+
+    def _ticket(self, call: Call, item: object, key: str | None, *, wrote: bool = False) -> Ticket | None:
+        """None: it is a pull request, which the list has as well."""
+        fields = item if isinstance(item, dict) else {}
+        if "pull_request" in fields:
+            return None
+        number, state, url = fields.get("number"), fields.get("state"), fields.get("html_url")
+        if not isinstance(number, int) or state not in ("open", "closed") or not isinstance(url, str):
+            call.garbled(wrote=wrote)
+        if key is None:
+            marked = _KEY.search(str(fields.get("body")))
+            key = marked[1] if marked else ""
+        is_open = state == "open"
+        said = [label for label in _labels(item) if label.lower() in self._states]
+        if said:  # the furthest, where an earlier label was left
+            order = list(TicketState)
+            word = max(said, key=lambda label: order.index(self._states[label.lower()]))
+            meaning = self._states[word.lower()]
+        else:
+            reason = str(fields.get("state_reason") or "")
+            word = state if is_open or not reason else f"closed ({reason})"
+            meaning = TicketState.FILED if is_open else TicketState.CLOSED
+            if not is_open and reason == "not_planned":
+                meaning = TicketState.REFUSED
+        if not is_open and not meaning.is_verdict:
+            meaning = TicketState.CLOSED
+        return Ticket(f"{self._repository}#{number}", key, word, url, meaning, is_open)
+
+
+def label_of(key: str) -> str:
+    """The label of a case: its key, or a digest of it where that is too long for GitHub."""
+    label = f"quarantine/{key}"
+    return label if len(label) <= _LABEL else f"quarantine/{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def _labels(item: object) -> tuple[str, ...]:
+    match item:
+        case {"labels": list(labels)}:
+            return tuple(label["name"] for label in labels if isinstance(label, dict) and "name" in label)
+    return ()
+
+
+def _pages(call: Call, path: str, query: Mapping[str, str]) -> Iterator[dict[str, object]]:
+    answer = call.get(path, query)
+    while True:
+        if not isinstance(answer.body, list) or not all(isinstance(item, dict) for item in answer.body):
+            call.garbled(answer)
+        yield from answer.body
+        if "next" not in answer.links:
+            return
+        answer = call.get(answer.links["next"])

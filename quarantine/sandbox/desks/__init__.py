@@ -1,0 +1,1 @@
+"""Stand-ins for ticket systems, on loopback."""

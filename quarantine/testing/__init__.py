@@ -1,0 +1,1 @@
+"""Suites for those who write adapters. They need pytest; the controller never imports them."""
