@@ -77,8 +77,11 @@ def plainly_say(body: str, at: str, columns: tuple[str | None, ...]) -> bool:
     return read.at[26] == "Z" and at in (stored, f"{stored.rstrip('0').rstrip('.')}+00")
 
 
-def wrong_column(body: str, at: datetime, columns: tuple[str | None, ...]) -> str | None:
-    """The first column that does not say what the body says; `body` where that is no decision at all."""
+def wrong_column(body: str, at: datetime | None, columns: tuple[str | None, ...]) -> str | None:
+    """The first column that does not say what the body says; `body` where that is no decision at all.
+
+    `at`: None where the column holds no time that a decision can have.
+    """
     try:
         data = json.loads(body)
         expected: dict[str, str | datetime | None] = {**projected(data), "at": parse_time(data["at"])}

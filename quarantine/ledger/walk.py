@@ -7,10 +7,9 @@ to its own hash there.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -29,8 +28,6 @@ PAGE = 4000  # rows of one query: bounds memory, and how long a transaction stay
 _OF_CHAIN = (decisions.c.seq, decisions.c.hash, decisions.c.prev_hash, decisions.c.body)
 _AT = cast(decisions.c.at, Text)  # making a time of it costs as much as all the rest, and is needed for hardly any row
 _COLUMNS = (*_OF_CHAIN, _AT, *(decisions.c[name] for name in NAMES))
-
-Times = Callable[[], Mapping[int, datetime]]  # of a page, by seq; asked for where the text does not suffice
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +72,11 @@ def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
         return Walked(None, seq, GENESIS)
     for page in stretch.cut(PAGE):
         rows = _rows(engine, cluster, page)
-        times = _times(engine, cluster, page)
         for row in rows:
             body: str = row[3]
             plain = row[0] == seq + 1 and row[2] == last and link(last, cluster, row[0], body) == row[1]
             if not (plain and plainly_say(body, row[4], row[5:])):
-                fault = _fault(cluster, seq, last, row, times)
+                fault = _fault(cluster, seq, last, row)
                 if fault is not None:
                     return Walked(before, seq, last, fault)
             seq, last = row[0], row[1]
@@ -99,14 +95,13 @@ def _rows(engine: Engine, cluster: str, page: Stretch) -> Sequence[Any]:
             raise translate(DatabaseError(None, None, error), engine.url) from error
 
 
-def _times(engine: Engine, cluster: str, page: Stretch) -> Times:
-    @cache
-    def read() -> Mapping[int, datetime]:
-        typed = select(decisions.c.seq, decisions.c.at).where(*_of(cluster, page))
-        with reading(engine) as connection:
-            return {row.seq: row.at for row in connection.execute(typed)}
-
-    return read
+def _moment(text: str) -> datetime | None:
+    """The time that a row's column tells; None where it is none, or one that no decision can have (infinity, BC)."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def _of(cluster: str, page: Stretch) -> tuple[ColumnElement[bool], ...]:
@@ -122,14 +117,14 @@ def _hash_before(engine: Engine, cluster: str, first: int) -> str | None:
         return connection.execute(of_one).scalar_one_or_none()
 
 
-def _fault(cluster: str, before: int, last: str, row: Any, times: Times) -> Broken | None:
+def _fault(cluster: str, before: int, last: str, row: Any) -> Broken | None:
     """What is wrong with a row, exactly; `before` and `last` are the number and the hash of the row before it."""
-    seq, hash_, prev_hash, body, _, *columns = row
+    seq, hash_, prev_hash, body, at, *columns = row
     if seq != before + 1:
         return Broken(before + 1, f"is missing: row {seq} comes next")
     if prev_hash != last:
         return Broken(seq, "does not follow the row before it: one of them was altered, inserted or moved")
     if link(last, cluster, seq, body) != hash_:
         return Broken(seq, "was altered: its text does not have its hash")
-    wrong = wrong_column(body, times()[seq], tuple(columns))
+    wrong = wrong_column(body, _moment(at), tuple(columns))
     return None if wrong is None else Broken(seq, f"was altered: its column {wrong} does not say what its text says")

@@ -56,6 +56,10 @@ def _alter(column: str, value: object, seq: int = 7) -> Tamper:
     return lambda c: c.execute(update(decisions).where(decisions.c.seq == seq).values({column: value}))
 
 
+def _set_time(at: str) -> Tamper:
+    return lambda c: c.execute(text("UPDATE decisions SET at = :at WHERE seq = 7"), {"at": at})
+
+
 def _delete(*seqs: int) -> Tamper:
     return lambda c: c.execute(delete(decisions).where(decisions.c.seq.in_(seqs)))
 
@@ -111,6 +115,8 @@ TAMPERING: dict[str, tuple[Tamper, int, str]] = {
     "a column": (_alter("node", "node-99"), 7, "column node"),
     "a reason": (_alter("reason", "it was not us"), 7, "column reason"),
     "a time": (_alter("at", quarantined(1).at.replace(year=2025)), 7, "column at"),
+    "a time that no calendar of ours has": (_set_time("20000-01-01 00:00:00"), 7, "column at"),
+    "an endless time": (_set_time("infinity"), 7, "column at"),
     "the first row": (_alter("body", "{}", 1), 1, "altered"),
     "the last row": (_alter("body", "{}", SIZE), SIZE, "altered"),
     "two rows": (lambda c: (_alter("body", "{}", 9)(c), _alter("body", "{}", 4)(c)), 4, "altered"),
