@@ -10,11 +10,13 @@ import typer
 
 from quarantine.cli.backtest import backtest
 from quarantine.cli.options import Config, Exit, friendly
+from quarantine.cli.policyshow import show
 from quarantine.cli.policytest import test
 from quarantine.core.errors import QuarantineError
 
 policy = typer.Typer(help="Policies as code.", no_args_is_help=True)
 policy.command("test")(test)
+policy.command("show")(show)
 policy.command("backtest")(backtest)
 
 
