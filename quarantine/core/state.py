@@ -113,7 +113,8 @@ def _with_progress(case: Case, decision: Decision) -> Case:
         case = replace(case, rungs=(*case.rungs, decision.rung))
     if decision.action is Action.REMARK and decision.kind is Kind.DECIDED:
         case = replace(case, put_back=(*case.put_back, decision.at)[-MOST_PUT_BACK:])
-    if decision.action is Action.PROVE and decision.kind is Kind.DECIDED and decision.verdict is not None:
+    proves = decision.action is Action.PROVE and decision.kind is Kind.DECIDED and case.phase is Phase.PROBATION
+    if proves and decision.verdict is not None:  # what sends the machine back says a verdict too, and ends the proof
         # A clock that was set back dates it before the stay that it is about: it would not be known again.
         case = replace(case, proof=case.proving.then(decision.verdict, max(decision.at, case.stay_since)))
     if decision.action is Action.PROVE and decision.request is not None and decision.phase is Phase.PROBATION:

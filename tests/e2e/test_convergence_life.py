@@ -46,7 +46,7 @@ MOST_CYCLES = 60
 STRIPES = 4  # of the calls after which the process is killed, so that they can be gone through side by side
 WRITES = frozenset(
     {"record", "attempt", "settle", "postpone", "keep_rules", "patch_node", "create_event", "set_condition", "evict"}
-    | {"start", "stop", "open", "comment", "close", "post"}
+    | {"start", "stop", "open", "update", "post"}
 )
 
 
@@ -300,7 +300,7 @@ def test_the_whole_life_of_a_case(tmp_path: Path, migrated: Path) -> None:
     fuse = Fuse(0)
     with world(tmp_path / "life", migrated, full=True) as cluster:
         check(cluster, live(cluster, fuse))
-    assert {"evict", "start", "open", "close", "post", "set_condition", "patch_node"} <= set(fuse.crossed)
+    assert {"evict", "start", "open", "update", "post", "set_condition", "patch_node"} <= set(fuse.crossed)
 
 
 @pytest.mark.parametrize("every", [4, 5, 6, 7])

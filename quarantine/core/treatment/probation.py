@@ -160,7 +160,7 @@ def _found_by(draft: Draft, case: Case, bad: Sequence[Finding]) -> dict[str, obj
     offences = judgement.bad if judgement is not None else ()
     now = next((o.evidence for o in offences if (o.node.name, o.device) == (case.node, first.device)), first.evidence)
     known = policy_fields(policy) if policy is not None else {"policy": first.policy}
-    return {**known, "device": first.device, "severity": first.severity, "evidence": now}
+    return {**known, "device": first.device, "severity": first.severity, "verdict": Verdict.BAD, "evidence": now}
 
 
 def _back(draft: Draft, case: Case, fit: frozenset[str]) -> Iterator[tuple[Claim, Finding]]:
