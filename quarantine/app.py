@@ -20,8 +20,8 @@ from quarantine.adapters.procedures import EachItsOwn
 from quarantine.adapters.prometheus import PrometheusMetrics
 from quarantine.adapters.slack.notice import SlackNotices, connect_notices
 from quarantine.adapters.slack.notifier import connect as connect_slack
-from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import only
 from quarantine.controller import Controller
 from quarantine.core.errors import UsageError
 from quarantine.core.law import Law
@@ -185,7 +185,7 @@ def commands(settings: Settings, *, acts: bool) -> Iterator[Procedures | None]:
 def desks(settings: Settings) -> Desks | None:
     """Where machines are reported; None where nothing is configured."""
     folder = settings.tickets.directory
-    return None if folder is None else OneDesk("directory", DirectoryTickets(folder, CLOCK.now))
+    return None if folder is None else only("directory", DirectoryTickets(folder, CLOCK.now))
 
 
 def notifier(settings: Settings) -> Notifier | None:

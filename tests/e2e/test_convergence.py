@@ -18,8 +18,8 @@ import pytest
 from quarantine import app
 from quarantine.adapters.slack.notifier import SlackNotifier
 from quarantine.adapters.slack.notifier import connect as connect_slack
-from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import only
 from quarantine.controller import Controller
 from quarantine.core.case import EffectStatus
 from quarantine.core.errors import Superseded
@@ -98,7 +98,7 @@ def controller(cluster: World, fuse: Fuse, run: int) -> Iterator[Controller]:
         executor = Executor(
             Fused(parts.cluster, fuse),
             ledger,
-            OneDesk("folder", Fused(tickets, fuse)),
+            only("folder", Fused(tickets, fuse)),
             Fused(slack, fuse),
             clock,
             parts.rules,

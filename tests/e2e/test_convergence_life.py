@@ -21,8 +21,8 @@ from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import connect as connect_kube
 from quarantine.adapters.procedures import EachItsOwn
 from quarantine.adapters.slack.notifier import connect as connect_slack
-from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import only
 from quarantine.controller import Controller
 from quarantine.core.case import Case, EffectStatus, Phase, Step
 from quarantine.core.model import Mode, Node, PolicyAnswers
@@ -175,7 +175,7 @@ class World:
             url = f"sqlite:///{self.folder / 'ledger.db'}"
             ledger = Fused(stack.enter_context(closing(open_ledger(url, "test", now=self.clock.now))), fuse)
             jobs = EachItsOwn(Fused(cluster.jobs, fuse))
-            tickets = OneDesk("folder", Fused(DirectoryTickets(self.folder / "tickets", self.clock.now), fuse))
+            tickets = only("folder", Fused(DirectoryTickets(self.folder / "tickets", self.clock.now), fuse))
             slack = Fused(
                 connect_slack(TOKEN, CHANNEL, cluster="test", now=self.clock.now, base_url=self.slack.base_url), fuse
             )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from quarantine.adapters.tickets.desk import OneDesk
 from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import only
 from quarantine.core.case import Case, Effect, PodRef, Run
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.errors import Conflict, NodeGone
@@ -165,7 +165,7 @@ class Lab:
     def restart(self) -> None:
         """A new process: it knows what the ledger knows."""
         self.term = self.ledger.take_term("lab")
-        desk = OneDesk("lab", self.tickets)
+        desk = only("lab", self.tickets)
         self.executor = Executor(self.kube, self.ledger, desk, self.chat, self.clock, self.rules, self.runner)
 
     @property

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from quarantine.adapters.tickets.desk import OneDesk
+from quarantine.adapters.tickets.targets import only
 from quarantine.core.case import Effect, Phase, PodRef, Purpose
 from quarantine.core.decision import Action, Decision, Kind, Request, RequestKind
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable, Superseded
@@ -149,7 +149,7 @@ def test_a_defect_in_one_effect_is_said_and_ends_no_other(here: Lab) -> None:
         def find(self, key: str) -> None:
             raise ValueError(f"a bug with {key}")
 
-    here.executor.desks = OneDesk("defective", Defective())  # type: ignore[arg-type]
+    here.executor.desks = only("defective", Defective())  # type: ignore[arg-type]
     assert any("ValueError" in said for said in here.act().postponed)
     assert here.kube.evicted == ["a"]
     (row,) = here.ledger.load().pending

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quarantine.adapters.tickets.desk import OneDesk
+from quarantine.adapters.tickets.targets import only
 from quarantine.core.case import Effect, Phase, Rung, Step
 from quarantine.core.decision import Action
 from quarantine.core.errors import TicketsUnavailable, TicketsUncertain
@@ -40,10 +40,10 @@ def test_one_whose_answer_was_lost_is_found_again(here: Lab) -> None:
             raise TicketsUnavailable("the answer was lost")
 
     opened: list[Ticket] = []
-    here.executor.desks = OneDesk("lossy", Lossy())  # type: ignore[arg-type]
+    here.executor.desks = only("lossy", Lossy())  # type: ignore[arg-type]
     assert here.act().postponed != ()
     here.restart()
-    here.executor.desks = OneDesk("lossy", Lossy())  # type: ignore[arg-type]
+    here.executor.desks = only("lossy", Lossy())  # type: ignore[arg-type]
     here.later(minutes=1)
     here.act()
     assert len(opened) == 1, "a far side that would file it twice is not asked to"
@@ -134,7 +134,7 @@ class Mailbox:
 
 def test_exactly_once_what_cannot_be_looked_up_is_not_sent_twice_but_left_to_a_person(here: Lab) -> None:
     box = Mailbox(answers=False)
-    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
     here.decide(Action.TICKET, effects=(Effect.TICKET,))
     here.act()
     here.later(hours=1)
@@ -150,7 +150,7 @@ def test_exactly_once_a_letter_during_which_the_process_was_killed_is_left_to_a_
     here.ledger.attempt(here.term, pending.key, here.clock.at)
     here.restart()
     box = Mailbox(answers=True)
-    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
     here.later(hours=1)
     here.act()
     assert box.sent == []
@@ -165,9 +165,9 @@ def test_a_letter_that_was_not_sent_is_sent_later(here: Lab) -> None:
             raise TicketsUnavailable("nobody answers at the mail server")
 
     here.decide(Action.TICKET, effects=(Effect.TICKET,))
-    here.executor.desks = OneDesk("mail", Down(answers=True))  # type: ignore[arg-type]
+    here.executor.desks = only("mail", Down(answers=True))  # type: ignore[arg-type]
     here.act()
-    here.executor.desks = OneDesk("mail", box)  # type: ignore[arg-type]
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
     here.later(hours=1)
     here.act()
     assert box.sent == [here.case.id]
@@ -189,7 +189,7 @@ def test_of_a_ticket_and_its_double_the_one_that_is_open_counts_and_both_are_clo
             assert update.close
             closed.append(ref)
 
-    here.executor.desks = OneDesk("doubled", Doubled())  # type: ignore[arg-type]
+    here.executor.desks = only("doubled", Doubled())  # type: ignore[arg-type]
     here.decide(Action.TICKET, effects=(Effect.TICKET,))
     here.act()
     assert here.case.effects[Effect.TICKET].ref == "A-2"

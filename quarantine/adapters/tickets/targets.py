@@ -91,3 +91,8 @@ class ManyDesks:
 
     def _there(self) -> str:
         return f"there are {', '.join(sorted(self.targets)) or 'none'}"
+
+
+def only(target: str, tickets: Tickets) -> ManyDesks:
+    """This one for every provider."""
+    return ManyDesks({target: tickets}, default=target)
