@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -18,6 +17,8 @@ from quarantine.adapters.tickets.email import connect
 from quarantine.adapters.tickets.email.mail import EmailTickets
 from quarantine.adapters.tickets.email.options import EmailOptions
 from quarantine.adapters.tickets.email.wire import send
+from quarantine.adapters.tickets.letter import Letter
+from quarantine.adapters.tickets.targets import Context
 from quarantine.core.errors import TicketsRefused, TicketsUnavailable, TicketsUncertain
 from quarantine.core.letters import CaseReport
 from quarantine.core.tickets import Answerable, Attachment, Update
@@ -27,18 +28,8 @@ Make = Callable[..., CaseReport]
 REF = "Q-gpu-017-a3"
 
 
-@dataclass(frozen=True)
-class Written:
-    title: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Here:
-    now: Callable[[], datetime]
-
-    def letter(self, report: CaseReport) -> Written:
-        return Written(report.title, f"{report.reason}\n.\nQUIT\n..\n")
+def _here(now: Callable[[], datetime]) -> Context:
+    return Context("lab", now, None, "mail", lambda report: Letter(report.title, "", f"{report.reason}\n.\nQUIT\n..\n"))
 
 
 @pytest.fixture
@@ -55,7 +46,7 @@ def _options(desk: MailDesk, **changes: object) -> dict[str, object]:
 
 @pytest.fixture
 def tickets(desk: MailDesk, clock: Callable[[], datetime]) -> EmailTickets:
-    return connect(_options(desk), Here(clock))
+    return connect(_options(desk), _here(clock))
 
 
 def _mails(desk: MailDesk) -> list[EmailMessage]:
@@ -138,7 +129,7 @@ def test_nobody_there_is_nothing_done(clock: Callable[[], datetime], make_report
     with MailDesk(Mailbox()) as gone:
         pass
     with pytest.raises(TicketsUnavailable, match="cannot be used") as raised:
-        connect(_options(gone), Here(clock)).open(make_report())
+        connect(_options(gone), _here(clock)).open(make_report())
     assert not isinstance(raised.value, TicketsUncertain)
 
 
@@ -166,13 +157,13 @@ def test_over_starttls_with_a_login(
     secret = tmp_path / "password"
     secret.write_text("s3cret\n")
     options = _options(desk, security="starttls", username="gpu", password_file=secret, ca_file=certificate[0])
-    connect(options, Here(clock)).open(make_report())
+    connect(options, _here(clock)).open(make_report())
     assert len(desk.box.taken) == 1
     with pytest.raises(TicketsUnavailable, match="SSLCertVerificationError"):
-        connect(options | {"ca_file": None}, Here(clock)).open(make_report())
+        connect(options | {"ca_file": None}, _here(clock)).open(make_report())
     secret.write_text("wr0ng")
     with pytest.raises(TicketsRefused, match="the login") as raised:
-        connect(options, Here(clock)).open(make_report())
+        connect(options, _here(clock)).open(make_report())
     assert "AGdwdQ" not in str(raised.value)
     assert raised.value.__cause__ is None
     assert len(desk.box.taken) == 1
@@ -180,7 +171,7 @@ def test_over_starttls_with_a_login(
 
 def test_nothing_is_sent_in_the_clear(desk: MailDesk, clock: Callable[[], datetime], make_report: Make) -> None:
     with pytest.raises(TicketsRefused, match="offers no STARTTLS"):
-        connect(_options(desk, security="starttls"), Here(clock)).open(make_report())
+        connect(_options(desk, security="starttls"), _here(clock)).open(make_report())
     with pytest.raises(ValidationError, match="use starttls or tls"):
         EmailOptions.model_validate(_options(desk, host="mail.acme.example"))
 

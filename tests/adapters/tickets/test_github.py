@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
 from quarantine.adapters.tickets.github import connect
 from quarantine.adapters.tickets.github.issues import HEADERS, GitHubIssues, label_of
+from quarantine.adapters.tickets.letter import Letter
 from quarantine.adapters.tickets.targets import Context
 from quarantine.adapters.tickets.web import Web
 from quarantine.core.errors import TicketsRefused, TicketsUnavailable, TicketsUncertain, UsageError
@@ -36,9 +36,7 @@ def adapter(desk: GitHubDesk, token: str = TOKEN) -> GitHubIssues:
         headers=HEADERS,
         now=lambda: datetime(2026, 11, 29, tzinfo=UTC),
     )
-    return GitHubIssues(
-        web, REPOSITORY, lambda report: SimpleNamespace(title=report.title, markdown="A letter.\n" * 9000)
-    )
+    return GitHubIssues(web, REPOSITORY, lambda report: Letter(report.title, markdown="A letter.\n" * 9000, text=""))
 
 
 def test_filed_found_and_read(desk: GitHubDesk, make_report: ReportMaker) -> None:

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Protocol
+from collections.abc import Mapping
 
-from quarantine.adapters.tickets.email.mail import EmailTickets, Letter
+from quarantine.adapters.tickets.email.mail import EmailTickets
 from quarantine.adapters.tickets.email.options import EmailOptions
-from quarantine.core.letters import CaseReport
-
-
-class Context(Protocol):
-    """What this adapter needs to know of where it is used."""
-
-    @property
-    def now(self) -> Callable[[], datetime]:
-        """The clock, aware."""
-        ...
-
-    @property
-    def letter(self) -> Callable[[CaseReport], Letter]:
-        """Writes what a report says."""
-        ...
+from quarantine.adapters.tickets.targets import Context
 
 
 def connect(options: Mapping[str, object], context: Context) -> EmailTickets:

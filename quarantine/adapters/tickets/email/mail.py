@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from email import policy
 from email.message import EmailMessage
-from typing import Protocol
 
 from quarantine.adapters.tickets.email.options import EmailOptions
 from quarantine.adapters.tickets.email.wire import send
+from quarantine.adapters.tickets.letter import Letter
 from quarantine.adapters.tickets.markdown import clean, one_line
 from quarantine.core.errors import TicketsRefused
 from quarantine.core.letters import CaseReport
@@ -20,20 +20,6 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,199}")
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+")
 # Long Message-IDs would be folded into encoded words, which nothing threads by; SMTP allows lines of 998.
 _POLICY = policy.SMTP.clone(max_line_length=900)
-
-
-class Letter(Protocol):
-    """What a case says, as text that is safe to send."""
-
-    @property
-    def title(self) -> str:
-        """One line."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """Plain text of several lines."""
-        ...
 
 
 class EmailTickets:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Protocol
 
+from quarantine.adapters.tickets.letter import Letter
 from quarantine.adapters.tickets.markdown import escape
 from quarantine.adapters.tickets.web import Call, Web
 from quarantine.core.errors import TicketsRefused
@@ -29,16 +29,6 @@ _KEY = re.compile(r"<!-- quarantine:case:([a-z0-9-]+) -->")
 _STATES = {f"provider/{state}": state for state in TicketState}
 
 
-class Written(Protocol):
-    """A letter: safe for its medium already."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def markdown(self) -> str: ...
-
-
 class GitHubIssues:
     """Implements `ports.Tickets`. A reference is `owner/name#number`."""
 
@@ -49,7 +39,7 @@ class GitHubIssues:
         self,
         web: Web,
         repository: str,
-        letter: Callable[[CaseReport], Written],
+        letter: Callable[[CaseReport], Letter],
         states: Mapping[str, TicketState] | None = None,
     ) -> None:
         """`web` must send HEADERS. `states`: labels that mean a state, beside the `provider/…` ones."""
