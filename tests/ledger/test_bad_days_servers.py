@@ -36,7 +36,7 @@ from tests.ledger.test_fencing import contents
 RULES = [RuleFile("/policies/hot.yaml", "kind: Policy", "a" * 64, None, NOW)]
 Write = Callable[[SqlLedger, int], object]
 WRITES: dict[str, Write] = {  # every one of a cycle
-    "take_term": lambda ledger, _: ledger.take_term("pod-2"),
+    "take_term": lambda ledger, _: ledger.take_term("pod-1"),  # as whom it has it already
     "record": lambda ledger, term: ledger.record(term, [quarantined(2), held("x")], [policy("new", "new")]),
     "record nothing": lambda ledger, term: ledger.record(term, []),
     "attempt": lambda ledger, term: ledger.attempt(term, "c-1/mark", NOW),
