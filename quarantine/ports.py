@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from quarantine.core.alarms import Alarm
 from quarantine.core.case import PodRef, Run
 from quarantine.core.decision import Decision, PendingEffect, Request, State
 from quarantine.core.document import Written
@@ -205,6 +206,32 @@ class Notices(Protocol):
 
         Returns its reference.
         """
+        ...
+
+
+class Pager(Protocol):
+    """What wakes people. Raises PagerUnavailable, PagerRefused.
+
+    Both of its verbs say how things are, and may be said again: nothing is doubled by it, and what is unknown there is
+    over already.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people: which one it is."""
+        ...
+
+    @property
+    def repeats(self) -> timedelta | None:
+        """How often an alarm that stands must be said again, or the far side takes it for over; None: once will do."""
+        ...
+
+    def fire(self, alarm: Alarm) -> None:
+        """It stands."""
+        ...
+
+    def clear(self, alarm: Alarm) -> None:
+        """It stands no more. Of the alarm, the key is enough."""
         ...
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from quarantine.core.model import Device, Machine, Severity, Verdict
 from quarantine.core.record.trace import Trace
+from quarantine.core.tickets import Filing, Remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class HeldBy(StrEnum):
     SAME_MACHINE = "same-machine"  # what came in exchange is what was sent away, or has a part of it that was bad
     GIVEN_UP = "given-up"  # something could not be done for a case, and is not tried again
     SAME_PLACE = "same-place"  # another machine fails as the one before it did there: the place is the suspect
+    APPROVAL = "approval"  # a person has to say that another machine may be asked for
+    PROVIDER = "provider"  # the provider has not done in time what was asked, or says that it will not
 
 
 class Effect(StrEnum):
@@ -105,6 +108,7 @@ class Effect(StrEnum):
     STOP = "stop"  # end a procedure that nobody waits for any more
     CONDITION = "condition"  # the node condition HardwareSuspect, as the case stands
     CLOSE = "close"  # end the ticket of a machine that is back in service
+    COMMENT = "comment"  # add to the case's tickets what has become known since
 
 
 class EffectStatus(StrEnum):
@@ -289,6 +293,10 @@ class Case:
     out_since: datetime | None = None  # when it was decided to take the machine out; None: never, or an older record
     renewed_at: datetime | None = None  # when another machine took its place, or a person said that it was repaired
     proof: Proof | None = None  # of the latest probation that was disturbed; None: none was
+    filings: tuple[Filing, ...] = ()  # oldest first
+    remarks: tuple[Remark, ...] = ()  # oldest first
+    approved_at: datetime | None = None  # when a person last said that another machine may be asked for
+    deferred_until: datetime | None = None  # a person's word that it is not to be asked for before
 
     @property
     def taken_out_at(self) -> datetime:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from quarantine.core.case import Case, Effect, Evidence, HeldBy, Leaving, Phase, Run, Rung
 from quarantine.core.model import Device, Machine, Severity, Verdict
+from quarantine.core.tickets import Filing, Remark
 
 
 class Action(StrEnum):
@@ -41,6 +42,10 @@ class Action(StrEnum):
     WITHDRAW = "withdraw"  # what was told the provider is taken back
     SHOW = "show"  # what people see on the Node object follows the case
     POLICY = "policy"  # a version of a policy, of the defaults or of the fleet came into force, or is no more
+    HEAR = "hear"  # what the provider's ticket says has changed
+    COMMENT = "comment"  # a ticket is to be told more
+    APPROVE = "approve"  # whether another machine may be asked for
+    DEFER = "defer"  # another machine is not to be asked for before a time
     COUNT = "count"  # how large a pool is, where that has changed: what rates of failure are measured by
 
 
@@ -62,6 +67,7 @@ ACTION_OF: Mapping[Effect, Action] = {
     Effect.EVICT: Action.EVICT,
     Effect.REPLACE: Action.STEP,
     Effect.CLOSE: Action.WITHDRAW,
+    Effect.COMMENT: Action.COMMENT,
 }
 
 
@@ -165,6 +171,8 @@ class Decision:
     gate: bool | None = None  # True: opens a case for a machine that is new here
     provider: str = ""  # who replaces the machine, by the pool's word in the fleet file
     census: Census | None = None  # of `pool`, from now on
+    ticket: Filing | None = None  # a ticket of the case, as it stands after this decision
+    remark: Remark | None = None  # what is to be added to a ticket
 
 
 @dataclass(frozen=True, slots=True)

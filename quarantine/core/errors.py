@@ -7,9 +7,10 @@ QuarantineError
 │   ├── LedgerUnavailable
 │   ├── TicketsUnavailable
 │   │   └── TicketsUncertain   it may have been done
-│   └── NotifierUnavailable
+│   ├── NotifierUnavailable
+│   └── PagerUnavailable
 ├── Refused               a dependency answered no, and will again until somebody changes something (exit 3)
-│   ├── ClusterRefused, TicketsRefused, NotifierRefused
+│   ├── ClusterRefused, TicketsRefused, NotifierRefused, PagerRefused
 │   └── SchemaMismatch    the ledger's schema is older or newer than the code
 ├── EvictionBlocked       a disruption budget is in the way for now
 ├── EvictionImpossible    a pod will never be let go as things are
@@ -59,6 +60,10 @@ class NotifierUnavailable(Unavailable):
     """Slack. After a post, it may or may not have happened: look up before posting again."""
 
 
+class PagerUnavailable(Unavailable):
+    """What wakes people. An alarm may be sent again: both of its ends are known by a key."""
+
+
 class Refused(QuarantineError):
     """A dependency said no."""
 
@@ -73,6 +78,10 @@ class TicketsRefused(Refused):
 
 class NotifierRefused(Refused):
     """Slack says that the request is wrong: no such channel, a bad token."""
+
+
+class PagerRefused(Refused):
+    """The pager says that the alarm is wrong, or does not know us."""
 
 
 class SchemaMismatch(Refused):

@@ -70,6 +70,8 @@ class CaseReport:
     evidence_output: str = ""  # where the evidence is that was taken of the machine
     assets: tuple[tuple[str, str], ...] = ()  # what the provider calls the machine: its name, serial number, rack
     swap: str = ""  # what to know of the exchange: the same machine or GPU came back, or the place is the suspect
+    approval: str = ""  # who has to say that another machine may be asked for; empty: nobody is waited for
+    earlier: tuple[str, ...] = ()  # tickets about the same machine from before, the oldest first
 
 
 def fault(finding: Finding, rules: Rules) -> Fault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -72,3 +73,34 @@ class Attachment:
     name: str  # with its ending, no folder
     media_type: str
     content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """A ticket that was filed in a case, as it was last heard of."""
+
+    ref: str  # what the far side calls it
+    key: str  # under which it was filed, and is found
+    target: str  # the name of the ticket system that has it, by the settings
+    ask: str  # `case.Step`: report or replace
+    at: datetime  # when it was filed
+    state: TicketState = TicketState.FILED
+    status: str = ""  # in the far side's own word
+    url: str = ""
+    heard_at: datetime | None = None  # when that last changed; None: it was filed, and nothing was heard since
+    open: bool | None = None  # None: it is, or an older record
+    acknowledged_at: datetime | None = None  # when it was first heard that somebody has seen it
+    cited: tuple[str, ...] = ()  # later tickets of the same key, which were closed in favour of this one
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to be added to a ticket of a case, once. The same `key` again is the same remark."""
+
+    key: str  # lower case letters, digits and dashes; unique in the case
+    ref: str  # of the ticket
+    target: str  # as of `Filing`
+    text: str
+    at: datetime
+    close: bool | None = None  # True: and the ticket is ended with it
+    said: bool | None = None  # True: it was added, or was given up
