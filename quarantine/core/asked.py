@@ -12,6 +12,7 @@ from quarantine.core.draft import Draft, case_key
 from quarantine.core.marks import machine_matches
 from quarantine.core.model import Mode, Node, Severity
 from quarantine.core.obstacles import Obstacle, observing
+from quarantine.core.treatment import approval
 from quarantine.core.triage import MARKING
 
 
@@ -31,7 +32,7 @@ def requests(draft: Draft) -> None:
             case RequestKind.REPAIRED | RequestKind.ADOPT:
                 words.decide(draft, request)
             case RequestKind.APPROVE | RequestKind.DEFER:
-                refuse(draft, request, f"nothing about {request.node or 'this case'} waits for such a word")
+                approval.decide(draft, request)
             case RequestKind.UNKNOWN:
                 refuse(draft, request, "this version of the controller does not know such a request")
             case _:

@@ -13,7 +13,7 @@ from quarantine.core.draft import FLAPS, QUIET
 from quarantine.core.lifecycle import TRANSITIONS
 from quarantine.core.policy import Rules
 from quarantine.core.response import Moment
-from quarantine.core.treatment import probation
+from quarantine.core.treatment import approval, followup, probation
 from quarantine.core.treatment.drain import drain_waits
 from quarantine.core.treatment.ladder import out_since
 from quarantine.core.treatment.overdue import overdue_at
@@ -45,6 +45,7 @@ def waits(rules: Rules) -> frozenset[timedelta]:
     """All times that the planner counts."""
     found = {HOUR, GONE_FOR, AWAY_FOR, MARK_LATE, QUIET, FLAPS, rules.dismissal}
     found.update(rule.deadline for rule in TRANSITIONS.values() if rule.deadline is not None)
+    found.update(approval.spans(rules))
     found.update(pool.gate.younger for pool in rules.fleet.pools if pool.gate is not None)
     for policy in rules.policies:
         escalation, correlation, grace = policy.spec.escalation, policy.spec.correlation, policy.spec.grace
@@ -90,6 +91,8 @@ def _treated(case: Case, rules: Rules, drained: frozenset[timedelta]) -> Iterato
         yield run.until + UNTOLD_FOR
         yield run.since + LOST_AFTER
     yield from probation.waits(case, rules)
+    yield from followup.waits(case, rules)
+    yield from approval.waits(case)
     spans = (putback.PAUSE, putback.WITHIN, putback.SLOWLY, putback.DAY, putback.CALM)
     yield from (at + span for at in case.put_back for span in spans)
     responses = [policy.spec.response for policy in enforcing(case, rules)]

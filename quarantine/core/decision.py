@@ -252,6 +252,7 @@ class Request:
     until: datetime | None = None  # of a waiver, a pause, maintenance; until when it is put off
     scope: str = ""  # of a pause, a resumption, maintenance; `node` is empty then
     case: str = ""  # the one that is meant, by its id; empty: the one that was open when it was asked
+    groups: tuple[str, ...] = ()  # of Slack: the user groups that the person was seen to be in
 
 
 @dataclass(frozen=True, slots=True)

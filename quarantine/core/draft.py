@@ -16,6 +16,7 @@ from quarantine.core.judge import Judgement
 from quarantine.core.maintenance import under_way
 from quarantine.core.model import Device, Mode, Node
 from quarantine.core.policy import LoadedPolicy, Rules
+from quarantine.core.providers import provider_of_node
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import evolve
 
@@ -143,6 +144,8 @@ class Draft:
             found["pool"] = self.pool_name(node)
         if decision.action is Action.QUARANTINE and decision.budget is None and decision.pool in self.accounts:
             found["budget"] = self.accounts[decision.pool].budget
+        if node is not None and not decision.provider and (pool := found.get("pool", decision.pool)):
+            found["provider"] = provider_of_node(node, str(pool), self.rules)
         return provided(replace(decision, **found) if found else decision, self.rules)  # type: ignore[arg-type]
 
     def hold(self, decision: Decision) -> None:

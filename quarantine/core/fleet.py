@@ -77,6 +77,19 @@ class Provider(Model):
     name: Name
     description: Text = Field(description="For people: what it is, and under which contract.")
     contact: Text | None = Field(default=None, description="Whom the ticket names for questions, on our side.")
+    provider_id: Text | None = Field(
+        default=None,
+        description="Machines whose provider id (`spec.providerID`) looks so are its, whatever their pool: `gce://*`.",
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Machines whose nodes have all of these labels are its, whatever their pool."
+    )
+    acknowledge: Duration | None = Field(
+        default=None, description="Within what time it has to say that it saw a ticket; then it is reminded."
+    )
+    replace: Duration | None = Field(
+        default=None, description="Within what time of asking it has to replace a machine; then it is reminded."
+    )
 
 
 class Route(Model):
@@ -87,6 +100,11 @@ class Route(Model):
     severity: Severity | None = Field(default=None, description="This severity, and worse.")
     channel: Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{2,20}$")] = Field(
         description="A Slack channel's id, such as C0123456789; its history cannot be read by its name."
+    )
+    shared: bool = Field(
+        default=False,
+        description="Others than our own people read this channel: it gets the request and its proof, and no query, "
+        "policy, job, budget or name of a person.",
     )
 
 

@@ -10,6 +10,7 @@ from quarantine.core.decision import State
 from quarantine.core.fleet import FleetSpec
 from quarantine.core.model import DeviceKind, Machine, Severity
 from quarantine.core.policy import Rules
+from quarantine.core.providers import provider_of, spec_of
 from quarantine.core.treatment import repeat, swap
 from quarantine.core.units import format_number
 
@@ -142,10 +143,10 @@ def channel(case: Case, provider: str, fleet: FleetSpec) -> str:
     return ""
 
 
-def provider_of(case: Case, rules: Rules) -> str:
-    """Who replaces the case's machine: by the fleet file as it is now, else by what the trail says of the case."""
-    pool = next((pool for pool in rules.fleet.pools if pool.name == case.pool), None)
-    return pool.provider if pool is not None else case.provider
+def _earlier(state: State | None, case: Case) -> tuple[str, ...]:
+    """Tickets about this machine from before: of the cases that are remembered, and of this one."""
+    before = repeat.earlier(state, case) if state is not None else []
+    return tuple(filing.ref for known in (*before, case) for filing in known.filings)
 
 
 def report(
@@ -159,7 +160,7 @@ def report(
     if ask not in (Step.REPORT, Step.REPLACE):
         raise ValueError(f"a provider is asked to report or to replace, not to {ask}")
     provider = provider_of(case, rules)
-    known = next((p for p in rules.fleet.providers if p.name == provider), None)
+    known = spec_of(case, rules)
     faults = tuple(fault(f, rules) for f in case.findings)
     devices = ", ".join(dict.fromkeys(f.device for f in faults)) or "machine"
     return CaseReport(
@@ -183,4 +184,5 @@ def report(
         tried=tuple(_tried(run) for run in case.runs if run.purpose is not Purpose.EVIDENCE),
         evidence_output=_evidence(case),
         swap=swap.remarks(state, case) if state is not None else "",
+        earlier=_earlier(state, case),
     )

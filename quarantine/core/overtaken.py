@@ -16,9 +16,9 @@ A procedure that has begun is not ended by a change of phase: what becomes of it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Phase, Purpose, RunOutcome
+from quarantine.core.copying import replace
 from quarantine.core.decision import Action, Decision, Kind
 
 _ABANDONED = EffectState(EffectStatus.ABANDONED)
@@ -51,6 +51,7 @@ def without(before: Case | None, case: Case, decision: Decision) -> Case:
         return case
     if not case.open:
         # What was still to be done for a case is void once it has ended; only what ends it remains.
+        # What a ticket was still to be told is told with its end.
         void = {effect: _ABANDONED for effect in case.effects if case.is_pending(effect)}
         stop = {Effect.STOP: _PENDING} if before.open and case.run is not None else {}
         return replace(case, effects={**case.effects, **void, **stop})

@@ -14,7 +14,7 @@ from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
 from quarantine.core.snapshot import Plan, Snapshot
-from quarantine.core.treatment import drain, gate, probation, proceed, returned, runs, swap
+from quarantine.core.treatment import drain, followup, gate, probation, proceed, returned, runs, swap
 from quarantine.core.treatment.owed import owed
 
 
@@ -31,6 +31,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     asked.requests(draft)
     upkeep.cases(draft)
     upkeep.marks(draft)
+    followup.heard(draft)
     swap.identify(draft)
     gate.newcomers(draft)
     runs.outcomes(draft)
@@ -50,6 +51,7 @@ def plan(snapshot: Snapshot, rules: Rules) -> Plan:
     drain.drains(draft, due)
     proceed.proceed(draft, due)
     returned.returned(draft)
+    followup.answered(draft)
     givenup.given_up(draft)
     upkeep.deadlines(draft)
     incidents.incidents(draft)

@@ -125,6 +125,28 @@ class LadderStep(Model):
         return self
 
 
+class Approval(Model):
+    """A person's yes before another machine is asked for."""
+
+    by: Annotated[str, Field(pattern=r"^S[A-Z0-9]{2,20}$")] | None = Field(
+        default=None,
+        description="The id of a Slack user group, one of whom must say it there. Left out: any member of the "
+        "workspace. Who may write to the ledger may always say it by the command line.",
+    )
+    within: Duration | None = Field(default=None, description="How long it is waited for. Left out: for ever.")
+    then: Literal["hold", "replace"] = Field(
+        default="hold",
+        description="When nobody has answered by then: `hold` tells people and goes on waiting; `replace` asks for the "
+        "machine all the same.",
+    )
+
+    @model_validator(mode="after")
+    def _in_time(self) -> Self:
+        if self.then == "replace" and self.within is None:
+            raise ValueError("then: replace needs within")
+        return self
+
+
 class Repeat(Model):
     """A machine that comes back again and again is not worth another reset."""
 
@@ -185,6 +207,9 @@ class Response(Model):
     repeat: Repeat | None = Field(
         default=None, description="A machine that was out so often goes to the last rung of the ladder at once."
     )
+    approval: Approval | None = Field(
+        default=None, description="Left out, another machine is asked for without asking people. `{}` asks anybody."
+    )
     notify: StrictBool = True
     release: Annotated[Release, _short("when")] = Field(
         default=Release(), description="A word, or a mapping: see Release."
@@ -207,6 +232,8 @@ class Response(Model):
             raise ValueError("taint: false takes no machine out, so there is nothing to cordon and no ticket to file")
         if not self.taint and (self.ladder or self.evidence or self.drain.when is not Moment.NEVER):
             raise ValueError("taint: false takes no machine out, so there is nothing to drain, to examine or to repair")
+        if self.approval is not None and all(step.do is not Step.REPLACE for step in self.steps):
+            raise ValueError("approval is of a swap, and no step of this policy asks for one (ticket: replace)")
         if self.ladder and self.ticket != "none":
             raise ValueError("give either ticket or ladder: a ladder says itself when the provider is told")
         return self

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from quarantine.core.decision import Decision, PendingEffect, Request, State
 from quarantine.core.model import Answer, Failed, Mode, Node, PolicyAnswers
+from quarantine.core.tickets import Heard
 from quarantine.core.workload import RunStatus, Workloads
 
 
@@ -34,6 +35,8 @@ class Snapshot:
     # The UUIDs of the GPUs that are, or were within the fleet's memory, seen on a node; only of nodes with an open
     # case that is marked. A node that was not asked about is not there.
     hardware: Mapping[str, tuple[str, ...]] | Failed = field(default_factory=dict)
+    # What was last heard of the cases' tickets, by target and reference; one that was not asked about is not there.
+    tickets: Mapping[tuple[str, str], Heard | Failed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

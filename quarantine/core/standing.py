@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quarantine.core.case import Case
+from quarantine.core.copying import replace
 from quarantine.core.decision import RECORDS, Action, Decision, Dismissal, Hold, Kind, State, Version
 from quarantine.core.marks import same_machine
 

@@ -8,11 +8,11 @@ that is not does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-from quarantine.core import overtaken, standing
+from quarantine.core import filings, overtaken, standing
 from quarantine.core.case import Case, Effect, EffectState, EffectStatus, Finding, HeldBy, Phase
+from quarantine.core.copying import replace
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.lifecycle import check_transition
 from quarantine.core.model import Device, Severity, Verdict
@@ -58,7 +58,7 @@ def _case_after(state: State, decision: Decision) -> Case | None:
         return None
     before = state.cases.get(decision.case)
     if decision.kind in (Kind.DONE, Kind.FAILED):
-        return _with_provider(_with_outcome(_known(before, decision), decision), decision)
+        return filings.followed(_with_provider(_with_outcome(_known(before, decision), decision), decision), decision)
     case = before if before is not None else _opened(decision)
     case = _with_finding(_with_provider(case, decision), decision)
     if decision.phase is not None and decision.phase is not case.phase:
@@ -74,7 +74,7 @@ def _case_after(state: State, decision: Decision) -> Case | None:
             # A person's word outlives whatever was suspected before it: no metric ends the case any more.
             case = replace(case, by_person=True, opened_by=decision.actor)
     case = overtaken.without(before, _with_progress(_with_machine(case, decision), decision), decision)
-    return _with_effects(case, decision)
+    return _with_effects(filings.followed(case, decision), decision)
 
 
 def _with_provider(case: Case, decision: Decision) -> Case:

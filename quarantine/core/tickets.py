@@ -58,6 +58,14 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """What the far side says of a ticket that was filed."""
+
+    ticket: Ticket | None  # None: it is not there any more
+    others: tuple[Ticket, ...] = ()  # with the same key, that are still worked on
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """What is added to a ticket. The same `key` again is the same update, and is not added twice."""
 

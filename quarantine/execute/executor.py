@@ -9,7 +9,6 @@ from typing import assert_never
 
 import structlog
 
-from quarantine.core import letters
 from quarantine.core.case import Case, Effect
 from quarantine.core.decision import PendingEffect, State
 from quarantine.core.errors import (
@@ -25,6 +24,7 @@ from quarantine.core.errors import (
 )
 from quarantine.core.model import Node
 from quarantine.core.policy import Rules
+from quarantine.core.providers import provider_of
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve
 from quarantine.execute import due, machines, nodes, people
@@ -38,6 +38,7 @@ AWAY_AFTER = 2  # so often in a row without an answer, and nothing more is asked
 _ASKED: Mapping[Effect, Sequence[type[Unavailable]]] = {
     Effect.TICKET: (TicketsUnavailable,),
     Effect.CLOSE: (TicketsUnavailable,),
+    Effect.COMMENT: (TicketsUnavailable,),
     Effect.NOTIFY: (NotifierUnavailable,),
     Effect.REPLACE: (TicketsUnavailable, ClusterUnavailable),
 }
@@ -216,7 +217,7 @@ class Executor:
                 outcome = nodes.condition(self.cluster, self.rules, case, node)
             case Effect.EVENT:
                 outcome = nodes.event(self.cluster, case)
-            case Effect.TICKET | Effect.REPLACE | Effect.NOTIFY | Effect.CLOSE:
+            case Effect.TICKET | Effect.REPLACE | Effect.NOTIFY | Effect.CLOSE | Effect.COMMENT:
                 outcome = self._say(run, pending, state, case, node)
             case Effect.EVICT:
                 outcome = self._evict(run, pending, state, case, node)
@@ -228,20 +229,25 @@ class Executor:
 
     def _say(self, run: _Run, pending: PendingEffect, state: State, case: Case, node: Node | None) -> Outcome:
         """To the provider, and to people."""
-        cluster = run.snapshot.cluster
-        if pending.effect is Effect.TICKET:
-            doubt = self._in_doubt(pending)
-            return people.ticket(self._tickets(case), self.rules, state, case, cluster, in_doubt=doubt)
-        if pending.effect is Effect.REPLACE:
-            return self._replace(run, pending, state, case, node)
-        if pending.effect is Effect.NOTIFY:
-            return people.message(self.notifier, self.rules, state, case, cluster)
-        return people.close(self._tickets(case), case)
+        match pending.effect:
+            case Effect.TICKET:
+                return people.ticket(self._errand(run, pending, state, case))
+            case Effect.REPLACE:
+                return self._replace(run, pending, state, case, node)
+            case Effect.COMMENT:
+                return people.comment(self.desks, case, in_doubt=self._in_doubt(pending))
+            case Effect.CLOSE:
+                return people.close(self.desks, self._desk(case), case, in_doubt=self._in_doubt(pending))
+            case _:
+                return people.message(self.notifier, self.rules, state, case, run.snapshot.cluster)
 
-    def _tickets(self, case: Case) -> Tickets | None:
+    def _errand(self, run: _Run, pending: PendingEffect, state: State, case: Case) -> people.Errand:
+        at, doubt = self.clock.now(), self._in_doubt(pending)
+        return people.Errand(case, run.snapshot.cluster, self.rules, state, self._desk(case), at, doubt)
+
+    def _desk(self, case: Case) -> tuple[str, Tickets] | None:
         """Where this case's provider takes tickets."""
-        found = self.desks.of(letters.provider_of(case, self.rules)) if self.desks is not None else None
-        return None if found is None else found[1]
+        return self.desks.of(provider_of(case, self.rules)) if self.desks is not None else None
 
     def _in_doubt(self, pending: PendingEffect) -> bool:
         """Whether an earlier attempt began of which this process did not see the end."""
@@ -267,9 +273,7 @@ class Executor:
             return Outcome(other, done=False)
         training = machines.training_on(self.cluster, self.rules, case)
         still = self._still(run, pending, state, case, always=True)
-        cluster = run.snapshot.cluster
-        tickets, doubt = self._tickets(case), self._in_doubt(pending)
-        return people.replacement(tickets, self.rules, state, case, cluster, training, still=still, in_doubt=doubt)
+        return people.replacement(self._errand(run, pending, state, case), training, still=still)
 
     def _still(
         self, run: _Run, pending: PendingEffect, state: State, case: Case, *, always: bool = False

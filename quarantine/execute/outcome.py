@@ -7,6 +7,7 @@ from datetime import datetime
 
 from quarantine.core.case import Case
 from quarantine.core.decision import ACTION_OF, Decision, Kind, PendingEffect
+from quarantine.core.tickets import Filing
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Outcome:
     ref: str = ""
     done: bool = True
     cordoned_by_us: bool | None = None
+    ticket: Filing | None = None  # that was filed, or found
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ def decision_of(pending: PendingEffect, case: Case, outcome: Outcome, at: dateti
         effect=pending.effect,
         ref=outcome.ref,
         cordoned_by_us=outcome.cordoned_by_us,
+        ticket=outcome.ticket,
         pool=case.pool,
         provider=case.provider,
     )

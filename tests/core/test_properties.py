@@ -160,7 +160,7 @@ def test_the_table_of_transitions_is_whole() -> None:
 
 def test_effects_are_carried_out_in_their_order() -> None:
     first = [Effect.MARK, Effect.EVENT, Effect.PHASE, Effect.RUN, Effect.EVICT]
-    last = [Effect.UNMARK, Effect.STOP, Effect.CONDITION, Effect.CLOSE]
+    last = [Effect.UNMARK, Effect.STOP, Effect.CONDITION, Effect.CLOSE, Effect.COMMENT]
     assert list(Effect) == [*first, Effect.TICKET, Effect.REPLACE, Effect.NOTIFY, *last]
 
 

@@ -10,7 +10,7 @@ from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
 from quarantine.core.model import Failed
 from quarantine.core.response import LadderStep, Moment
-from quarantine.core.treatment import probation, runs
+from quarantine.core.treatment import approval, probation, runs
 from quarantine.core.treatment.endings import shown
 from quarantine.core.treatment.ladder import answered, next_rung, out_since, taken
 from quarantine.core.treatment.owed import Owed
@@ -57,6 +57,7 @@ def proceed(draft: Draft, due: Mapping[str, Owed]) -> None:
         about = draft.state.cases.get(key.removeprefix(REMEDY))
         if about is None or not about.open or about.phase in (Phase.REMEDY, Phase.SWAPPED, Phase.PROBATION):
             draft.lift(key, "what it was about is over")
+    approval.over(draft, due)
     runs.lost(draft)
     probation.over(draft)
 
@@ -139,7 +140,12 @@ def _bar(draft: Draft, case: Case, owed: Owed, step: LadderStep) -> _Bar | None:
         return _Bar(HeldBy.PROCEDURE, reason)
     if case.phase is not Phase.DRAINED and (case.phase is Phase.DRAINING or owed.drain.when is not Moment.NEVER):
         return _WAITS  # for the drain
-    return _occupied(draft, case, step) or (_WAITS if runs.able(draft, case) is None else None)
+    return _occupied(draft, case, step) or (None if _agreed(draft, case, owed, step) else _WAITS)
+
+
+def _agreed(draft: Draft, case: Case, owed: Owed, step: LadderStep) -> bool:
+    """Whether nothing is left to wait for but what a hold of its own tells: a procedure, a person's yes."""
+    return runs.able(draft, case) is not None and (step.do is not Step.REPLACE or approval.given(draft, case, owed))
 
 
 def _occupied(draft: Draft, case: Case, step: LadderStep) -> _Bar | None:

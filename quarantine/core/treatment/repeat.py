@@ -60,6 +60,12 @@ def score(state: State, case: Case) -> Score:
     )
 
 
+def earlier(state: State, case: Case) -> list[Case]:
+    """The cases about this machine that were opened in the 28 days before this one, oldest first."""
+    found = _earlier(state, case, case.opened_at - FINDING_MEMORY)
+    return sorted(found, key=lambda other: (other.opened_at, other.id))
+
+
 def too_often(state: State, case: Case, rule: Repeat, now: datetime) -> bool:
     """Whether the machine was quarantined so often before this case that a policy gives up on it.
 

@@ -24,6 +24,7 @@ class Desk:
     filing: Callable[[CaseReport], None]
     open_: dict[str, Ticket] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
+    told: dict[str, dict[str, str]] = field(default_factory=dict)  # by reference, then by the update's key
     answerable: Answerable = Answerable.SEARCHABLE
     settles: timedelta = timedelta(0)
 
@@ -49,10 +50,13 @@ class Desk:
         return self.open_.get(ref.removeprefix("T-"))
 
     def update(self, ref: str, update: Update) -> None:
-        assert update.close
         assert update.text
-        self.closed.append(ref.removeprefix("T-"))
-        self.open_.pop(ref.removeprefix("T-"), None)
+        self.trouble.before("comment", TicketsUnavailable("the ticket system does not answer"))
+        self.told.setdefault(ref, {})[update.key] = update.text
+        if update.close:
+            self.closed.append(ref.removeprefix("T-"))
+            self.open_.pop(ref.removeprefix("T-"), None)
+        self.trouble.after("comment", TicketsUncertain("the answer was lost"))
 
 
 @dataclass

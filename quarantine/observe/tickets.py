@@ -1,0 +1,101 @@
+"""What the providers' ticket systems say of the open cases' tickets, asked for at a slow pace.
+
+A ticket system that does not answer must not hold the cycle: it is asked again only after a while, longer each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from quarantine.core.decision import State
+from quarantine.core.errors import Refused, Unavailable
+from quarantine.core.model import Failed, FailureKind
+from quarantine.core.tickets import Answerable, Filing, Heard, Ticket
+from quarantine.ports import Clock, Desks, Tickets
+
+EVERY = timedelta(minutes=5)  # how often one ticket is asked about
+AT_ONCE = timedelta(seconds=10)  # how long a cycle asks about tickets; what is left waits for the next one
+LONGEST_REST = timedelta(minutes=30)  # of a ticket system that does not answer
+TWICE_WITHIN = timedelta(hours=1)  # for so long after it was filed, a second ticket of its key may turn up
+
+Key = tuple[str, str]  # target, reference
+
+
+@dataclass(slots=True)
+class _Rest:
+    until: datetime
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Follower:
+    """Remembers what it heard last, for this process: the trail has what of it was new."""
+
+    desks: Desks
+    clock: Clock
+    every: timedelta = EVERY
+    _heard: dict[Key, Heard | Failed] = field(default_factory=dict)
+    _asked: dict[Key, datetime] = field(default_factory=dict)
+    _rests: dict[str, _Rest] = field(default_factory=dict)  # by target
+
+    def heard(self, state: State) -> Mapping[Key, Heard | Failed]:
+        """The latest word on each ticket of the open cases. Never raises: what could not be heard is `Failed`."""
+        filings = {(filing.target, filing.ref): filing for filing in _of_open_cases(state)}
+        self._heard = {key: said for key, said in self._heard.items() if key in filings}
+        self._asked = {key: at for key, at in self._asked.items() if key in filings}
+        until = self.clock.now() + AT_ONCE
+        for key in sorted(filings, key=self._waited):
+            now = self.clock.now()
+            if now >= until:
+                break
+            if self._due(key, now):
+                self._ask(filings[key], now)
+        return dict(self._heard)
+
+    def _waited(self, key: Key) -> tuple[bool, datetime | None, Key]:
+        """What was never asked about first, then what was not for longest."""
+        at = self._asked.get(key)
+        return (at is not None, at, key)
+
+    def _due(self, key: Key, now: datetime) -> bool:
+        asked, rest = self._asked.get(key), self._rests.get(key[0])
+        return (asked is None or now >= asked + self.every) and (rest is None or now >= rest.until)
+
+    def _ask(self, filing: Filing, now: datetime) -> None:
+        key = (filing.target, filing.ref)
+        self._asked[key] = now
+        try:
+            tickets = self.desks.named(filing.target)
+            if tickets.answerable is Answerable.BLIND:
+                self._heard.pop(key, None)
+                return
+            said = _look(tickets, filing, now)
+        except (Unavailable, Refused) as error:
+            self._heard[key] = Failed(FailureKind.UNREACHABLE, str(error))
+            if isinstance(error, Unavailable):
+                self._let_rest(filing.target, error)
+            return
+        self._rests.pop(filing.target, None)
+        self._heard[key] = said
+
+    def _let_rest(self, target: str, error: Unavailable) -> None:
+        rest = self._rests.setdefault(target, _Rest(self.clock.now()))
+        rest.tries += 1
+        wait = min(timedelta(seconds=15) * (1 << min(rest.tries, 9)), LONGEST_REST)
+        rest.until = self.clock.now() + max(wait, error.retry_after or wait)
+
+
+def _look(tickets: Tickets, filing: Filing, now: datetime) -> Heard:
+    """Raises as the port does."""
+    others: tuple[Ticket, ...] = ()
+    if now < filing.at + TWICE_WITHIN + tickets.settles:
+        others = tuple(one for one in tickets.find(filing.key) if one.open and one.ref != filing.ref)
+    return Heard(tickets.read(filing.ref), others)
+
+
+def _of_open_cases(state: State) -> Iterator[Filing]:
+    for case in state.cases.values():
+        if case.open:
+            yield from case.filings
