@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
@@ -24,7 +24,7 @@ from quarantine.cli.options import (
     friendly,
     settings,
 )
-from quarantine.core.decision import LONGEST_REASON, Request, RequestKind
+from quarantine.core.decision import LONGEST_REASON, Request, RequestKind, State
 from quarantine.core.errors import UsageError
 
 Node = Annotated[str, typer.Argument(metavar="NODE", show_default=False)]
@@ -86,7 +86,7 @@ def named(node: str) -> str:
     return node
 
 
-_ABOUT_A_CASE = frozenset({RequestKind.RELEASE, RequestKind.REPAIRED})
+_ABOUT_A_CASE = frozenset({RequestKind.RELEASE, RequestKind.REPAIRED, RequestKind.APPROVE, RequestKind.DEFER})
 
 
 def ask(
@@ -101,6 +101,26 @@ def ask(
     until: Callable[[datetime], datetime | None] = lambda _: None,
 ) -> None:
     """Record a request. `until` is given the present time. Raises UsageError, and Exit where there is no ledger."""
+    (request,) = recorded(kind, reason, config, database_url, [node], scope=scope, until=until)
+    if output is Output.JSON:
+        records.as_json(as_data(request))
+    else:
+        shows = f"quarantine explain {node}" if node else "quarantine status"
+        end = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until is not None else ""
+        typer.echo(f"Recorded{end}. The controller's next cycle decides; {shows} shows what it did.")
+
+
+def recorded(
+    kind: RequestKind,
+    reason: str,
+    config: Config,
+    database_url: DatabaseUrl,
+    nodes: Sequence[str],
+    *,
+    scope: str = "",
+    until: Callable[[datetime], datetime | None] = lambda _: None,
+) -> list[Request]:
+    """Record a request about each of these nodes. As `ask`; what one of them is refused for keeps all from being."""
     from quarantine import app
     from quarantine.ledger.absent import AbsentLedger
 
@@ -109,31 +129,37 @@ def ask(
     if any("\ud800" <= letter <= "\udfff" for letter in reason + scope):
         raise UsageError("what you write must be text: some of its bytes are no characters of this terminal's encoding")
     now = app.CLOCK.now()
-    request = Request(uuid.uuid4().hex, kind, node, reason.strip(), _who(), "cli", now, scope=scope)
-    request = replace(request, until=until(now))
+    blank = Request("", kind, "", reason.strip(), _who(), "cli", now, until=until(now), scope=scope)
+    asked = [replace(blank, id=uuid.uuid4().hex, node=node) for node in nodes]
     given = settings(config, database_url)
     with app.reader(given) as ledger:
         if isinstance(ledger, AbsentLedger):
             where = f"there is no ledger at {ledger.path.absolute()}, so nobody would read it"
             raise fail(f"{where}: ask where the controller runs, or name its --config or --database-url", Exit.NO)
-        if kind in _ABOUT_A_CASE and (case := ledger.load().state.open_case_of(node)) is not None:
-            request = replace(request, case=case.id)  # a newer one is not meant, however late this is read
-        ledger.ask(request)
-    if output is Output.JSON:
-        records.as_json(
-            {
-                "request": request.id,
-                "kind": kind.value,
-                "node": node,
-                "scope": scope,
-                "until": request.until,
-                "recorded": True,
-            }
-        )
-    else:
-        shows = f"quarantine explain {node}" if node else "quarantine status"
-        end = f" until {request.until:%Y-%m-%d %H:%M} UTC" if request.until is not None else ""
-        typer.echo(f"Recorded{end}. The controller's next cycle decides; {shows} shows what it did.")
+        if kind in _ABOUT_A_CASE:
+            state = ledger.load().state
+            asked = [_about_its_case(request, state) for request in asked]
+        for request in asked:
+            ledger.ask(request)
+    return asked
+
+
+def as_data(request: Request) -> dict[str, object]:
+    """What is told of a request that was recorded."""
+    return {
+        "request": request.id,
+        "kind": request.kind.value,
+        "node": request.node,
+        "scope": request.scope,
+        "until": request.until,
+        "recorded": True,
+    }
+
+
+def _about_its_case(request: Request, state: State) -> Request:
+    """A newer case is not meant, however late this is read."""
+    case = state.open_case_of(request.node)
+    return request if case is None else replace(request, case=case.id)
 
 
 def _who() -> str:

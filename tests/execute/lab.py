@@ -9,16 +9,17 @@ from pathlib import Path
 
 from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.adapters.tickets.targets import only
+from quarantine.core.cards import Card, Fold, Reply, Thread
 from quarantine.core.case import Case, Effect, PodRef, Run
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.errors import Conflict, NodeGone
-from quarantine.core.letters import CaseReport
 from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Mode, Node
 from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.procedure import ProcedureSpec
 from quarantine.core.snapshot import Plan, Snapshot
+from quarantine.core.tickets import Attachment
 from quarantine.core.workload import Class, Pod, PodRules, RunStatus, Workloads
 from quarantine.execute import Executed, Executor
 from quarantine.ledger.store import SqlLedger, open_ledger
@@ -130,10 +131,25 @@ class Chat:
         assert channel == ""
         return key if key in self.posted else None
 
-    def post(self, report: CaseReport, ticket: str) -> str:
-        assert report.key not in self.posted, "posted twice"
-        self.posted[report.key] = ticket
-        return report.key
+    def post(self, card: Card) -> str:
+        assert card.report.key not in self.posted, "posted twice"
+        self.posted[card.report.key] = card.ticket
+        return card.report.key
+
+    def fold(self, fold: Fold) -> str:
+        raise NotImplementedError(fold.key)
+
+    def show(self, ref: str, what: Card | Fold) -> None:
+        raise NotImplementedError(ref)
+
+    def thread(self, ref: str) -> Thread:
+        raise NotImplementedError(ref)
+
+    def tell(self, ref: str, reply: Reply) -> None:
+        raise NotImplementedError(ref)
+
+    def attach(self, ref: str, picture: Attachment, text: str) -> None:
+        raise NotImplementedError(ref)
 
 
 @dataclass
@@ -157,6 +173,7 @@ class Lab:
     chat: Chat = field(default_factory=Chat)
     term: int = 0
     mode: Mode = Mode.ENFORCE
+    folder: Path = Path()
     executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +231,8 @@ def lab(database: Path, law: Rules | None = None) -> Lab:
     quiet = rules(policy(response={"notify": False}))
     given = replace(law or quiet, procedures={"reset": RESET, "bug-report": BUG_REPORT})
     ledger = open_ledger(f"sqlite:///{database}", "test", now=clock.now)
-    return Lab(ledger, DirectoryTickets(database.parent / "tickets", clock.now), given, clock)
+    folder = database.parent / "tickets"
+    return Lab(ledger, DirectoryTickets(folder, clock.now), given, clock, folder=folder)
 
 
 def pod(name: str, kind: Class = Class.SERVICE) -> Pod:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from quarantine.adapters.tickets.targets import only
+from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import ManyDesks, only
 from quarantine.core.case import Effect, Phase, Rung, Step
 from quarantine.core.decision import Action
 from quarantine.core.errors import TicketsUnavailable, TicketsUncertain
 from quarantine.core.letters import CaseReport
-from quarantine.core.tickets import Answerable, Ticket, Update
+from quarantine.core.tickets import Answerable, Remark, Ticket, Update
 from tests.execute.lab import Lab
 
 
@@ -196,3 +197,98 @@ def test_of_a_ticket_and_its_double_the_one_that_is_open_counts_and_both_are_clo
     here.decide(Action.WITHDRAW, effects=(Effect.CLOSE,))
     here.act()
     assert closed == ["A-2", "A-3"]
+
+
+# --- What is on record, and what is added -----------------------------------------------------------------------------
+
+
+def remark(here: Lab, ref: str, number: int = 1, *, target: str = "lab", close: bool = False) -> None:
+    said = Remark(f"found-{number}", ref, target, "more was found", here.clock.at, close=close)
+    here.decide(Action.COMMENT, remark=said, effects=(Effect.COMMENT,))
+
+
+def filed(here: Lab) -> str:
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.act()
+    (filing,) = here.case.filings
+    assert filing.at == here.clock.at
+    assert (filing.key, filing.target, filing.ask) == (here.case.id, "lab", "report")
+    return filing.ref
+
+
+def test_a_comment_is_added_once_though_its_answer_is_lost(here: Lab) -> None:
+    """Exactly once, by the key of the update."""
+    ref, inner = filed(here), here.tickets
+
+    class Lossy:
+        def __getattr__(self, name: str) -> object:
+            return getattr(inner, name)
+
+        def update(self, ref: str, update: Update) -> None:
+            inner.update(ref, update)
+            raise TicketsUncertain("the answer was lost")
+
+    remark(here, ref)
+    here.executor.desks = only("lab", Lossy())  # type: ignore[arg-type]
+    assert here.act().postponed
+    here.restart()
+    here.later(minutes=1)
+    assert here.act().done == (f"ticket {ref} of node-3 was told what is new",)
+    assert [said.said for said in here.case.remarks] == [True]
+    remark(here, ref, 2)
+    here.later(minutes=1)
+    here.act()
+    page = next(here.folder.glob("*.md")).read_text()
+    assert page.count("more was found") == 2
+
+
+def test_what_one_ticket_refuses_keeps_nothing_from_another(here: Lab) -> None:
+    ref = filed(here)
+    remark(here, "X-1", 1, target="former")
+    remark(here, ref, 2)
+    here.act()
+    assert here.status(Effect.COMMENT) == "abandoned"
+    assert "more was found" in next(here.folder.glob("*.md")).read_text()
+
+
+def test_a_letter_that_was_perhaps_added_is_not_added_again(here: Lab) -> None:
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    box = Mailbox(answers=True)
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
+    here.act()
+    remark(here, here.case.filings[0].ref, target="mail")
+    (pending,) = here.ledger.load().pending
+    here.ledger.attempt(here.term, pending.key, here.clock.at)
+    here.restart()
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
+    here.later(hours=1)
+    here.act()
+    assert here.status(Effect.COMMENT) == "abandoned"
+    assert "perhaps told already" in list(here.ledger.decisions())[-1].decision.reason
+
+
+def test_a_ticket_is_closed_where_it_was_filed_though_its_provider_has_another_desk_now(here: Lab) -> None:
+    ref = filed(here)
+    other = DirectoryTickets(here.folder.parent / "other", here.clock.now)
+    here.executor.desks = ManyDesks({"lab": here.tickets, "new": other}, {}, "new")
+    here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK, Effect.CLOSE))
+    here.act()
+    ticket = here.tickets.read(ref)
+    assert ticket is not None
+    assert not ticket.open
+    assert here.status(Effect.CLOSE) == "done"
+
+
+def test_a_letter_on_record_is_taken_back_by_another(here: Lab) -> None:
+    class Answering(Mailbox):
+        def update(self, ref: str, update: Update) -> None:
+            assert update.close
+            self.sent.append(f"{ref} is over")
+
+    box = Answering(answers=True)
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.executor.desks = only("mail", box)  # type: ignore[arg-type]
+    here.act()
+    here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK, Effect.CLOSE))
+    here.act()
+    assert box.sent == [here.case.id, f"mail-{here.case.id} is over"]

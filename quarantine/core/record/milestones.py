@@ -8,10 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from quarantine.core.case import Case, Effect, HeldBy, Phase
+from quarantine.core.case import Case, Effect, HeldBy, Phase, Step
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.model import Severity
 from quarantine.core.record.subjects import machine_key
+from quarantine.core.tickets import TicketState
 from quarantine.core.treatment.place import same_chassis
 from quarantine.core.waivers import BY_ANNOTATION
 
@@ -26,9 +27,11 @@ class Fate(StrEnum):
 
 
 def fate(case: Case) -> Fate:
-    """What is known of a case. The provider's own verdict is not in the trail yet; people's and the machine's are."""
+    """What is known of a case: by the machine and by people first, then by the provider's own word."""
     if _exchanged(case) or _said_repaired(case):
         return Fate.CONFIRMED
+    if (said := _providers_word(case)) is not None:
+        return said
     match case.phase:
         case Phase.SWAPPED:
             return Fate.CONFIRMED
@@ -106,6 +109,7 @@ def follow(before: Milestones | None, decision: Decision, case: Case) -> Milesto
         "drained_at": known.drained_at or (at if case.phase is Phase.DRAINED else None),
         "ticket_at": known.ticket_at or (at if tells else None),
         "asked_at": _asked_at(known, case, at),
+        "acknowledged_at": known.acknowledged_at or _acknowledged_at(decision, known),
         # Not `case.swapped_at`: that is also of a machine that came back as it was sent away, which is no exchange.
         "swapped_at": known.swapped_at or (at if case.phase is Phase.SWAPPED else None),
         "back_at": known.back_at or (at if out_at is not None and _back(case) else None),
@@ -119,6 +123,12 @@ def follow(before: Milestones | None, decision: Decision, case: Case) -> Milesto
 
 # --- What became of it ------------------------------------------------------------------------------------------------
 
+_VERDICTS: Mapping[TicketState, Fate] = {
+    TicketState.REPLACED: Fate.CONFIRMED,
+    TicketState.HOST_RELEASED: Fate.CONFIRMED,
+    TicketState.NO_FAULT_FOUND: Fate.REFUTED,
+}
+
 
 def _exchanged(case: Case) -> bool:
     """Whether another machine, or another GPU, is in the place of what was sent away: not what came back as it was."""
@@ -127,6 +137,12 @@ def _exchanged(case: Case) -> bool:
         return False
     part = bool(away.gpus) and bool(now.gpus) and away.gpus != now.gpus
     return part or not same_chassis(now, away)
+
+
+def _providers_word(case: Case) -> Fate | None:
+    """The latest of its verdicts; None where there is none. That a ticket was closed, or refused, says nothing."""
+    verdicts = [_VERDICTS[filing.state] for filing in case.filings if filing.state in _VERDICTS]
+    return verdicts[-1] if verdicts else None
 
 
 def _said_repaired(case: Case) -> bool:
@@ -209,6 +225,14 @@ def _asked_at(known: Milestones, case: Case, at: datetime) -> datetime | None:
     """
     asked = case.phase is Phase.SWAP_REQUESTED and not case.is_pending(Effect.REPLACE)
     return at if known.asked_at is None and known.swapped_at is None and asked else known.asked_at
+
+
+def _acknowledged_at(decision: Decision, known: Milestones) -> datetime | None:
+    """When it was heard that the request for another machine was seen; heard of late, it counts from then."""
+    filing = decision.ticket
+    if filing is None or filing.ask != Step.REPLACE or filing.acknowledged_at is None:
+        return None
+    return max(filing.acknowledged_at, _latest(known))
 
 
 def _back(case: Case) -> bool:

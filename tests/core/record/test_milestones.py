@@ -15,6 +15,7 @@ from quarantine.core.model import Device, DeviceKind, Machine, Mode, Severity, V
 from quarantine.core.record.milestones import Fate, Milestones, fate, follow
 from quarantine.core.record.trace import Trace
 from quarantine.core.state import evolve
+from quarantine.core.tickets import TicketState
 from quarantine.core.treatment.endings import ending_effects
 from tests.core.record.lives import out_hours
 from tests.core.record.recorded import record
@@ -398,3 +399,37 @@ def test_hours_of_windows_that_touch_add_up(stay: Milestones, edges: list[dateti
     assert abs(parts - whole) < 1e-9
     assert 0 <= whole <= (until - since) / HOUR
     assert out_hours(replace(stay, marked_at=None), since, until) == 0
+
+
+# --- What the provider says -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "fate_of_it"),
+    [
+        (TicketState.ACKNOWLEDGED, Fate.OPEN),
+        (TicketState.REPLACED, Fate.CONFIRMED),
+        (TicketState.HOST_RELEASED, Fate.CONFIRMED),
+        (TicketState.NO_FAULT_FOUND, Fate.REFUTED),
+        (TicketState.REFUSED, Fate.OPEN),
+        (TicketState.CLOSED, Fate.OPEN),
+    ],
+)
+def test_the_providers_verdict_counts_until_the_machine_or_a_person_knows_better(
+    state: TicketState, fate_of_it: Fate
+) -> None:
+    life = requested()
+    life.at = NOW + HOUR
+    life.says("T-2", state=state)
+    life.cycle()
+    assert of(life).fate is fate_of_it
+    assert of(life).acknowledged_at == NOW + HOUR, "from the request for another machine, not from the report"
+    comes(life, NEW, NOW + 5 * HOUR)
+    assert of(life).fate is Fate.CONFIRMED
+
+
+def test_a_report_that_is_seen_acknowledges_no_request() -> None:
+    life = requested()
+    life.says("T-1", state=TicketState.ACKNOWLEDGED)
+    life.cycle()
+    assert of(life).acknowledged_at is None

@@ -16,6 +16,7 @@ from quarantine.core.procedure import ProcedureSpec
 from quarantine.core.rehearsal import written
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
+from quarantine.core.tickets import Filing, Heard, Ticket
 from quarantine.core.workload import Pod, RunStatus, Workloads
 from tests.core.world import FAILED, MINUTE, NOW, after, answers, carried_out, fleet, hot, policy, rules, snapshot
 
@@ -58,6 +59,7 @@ class Life:
     runs: dict[str, RunStatus] | Failed = field(default_factory=dict)
     mode: Mode = Mode.ENFORCE
     trail: list[Decision] = field(default_factory=list)
+    tickets: dict[tuple[str, str], Heard | Failed] = field(default_factory=dict)
 
     @property
     def case(self) -> Case:
@@ -91,7 +93,8 @@ class Life:
             given=given,  # type: ignore[arg-type]
         )
         works: Workloads | Failed = Workloads({self.node: self.pods} if self.pods_known else {})
-        return replace(base, workloads=FAILED if self.pods_known is False else works, runs=self.runs)
+        known = FAILED if self.pods_known is False else works
+        return replace(base, workloads=known, runs=self.runs, tickets=dict(self.tickets))
 
     def plan(self, *requests: Request) -> list[Decision]:
         """One cycle, not carried out."""
@@ -122,8 +125,25 @@ class Life:
                         self.nodes[case.node] = written(self.nodes[case.node], patch)
                 outcome = Decision(self.at, Kind.DONE, ACTION_OF[effect], "done", "t", case=case.id, effect=effect)
                 by_us = True if effect is Effect.MARK else None
-                self.trail.append(replace(outcome, ref="r", cordoned_by_us=by_us))
+                filed = self._filed(case, effect)
+                ref = filed.ref if filed is not None else "r"
+                self.trail.append(replace(outcome, ref=ref, cordoned_by_us=by_us, ticket=filed))
                 self.state = fold(self.state, self.trail[-1:])
+
+    def _filed(self, case: Case, effect: Effect) -> Filing | None:
+        """The ticket that the effect files."""
+        if effect not in (Effect.TICKET, Effect.REPLACE):
+            return None
+        ask, ref = "report" if effect is Effect.TICKET else "replace", f"T-{len(case.filings) + 1}"
+        self.tickets.setdefault(("desk", ref), Heard(Ticket(ref, case.id, "open")))
+        return Filing(ref, case.id, "desk", ask, self.at, status="open")
+
+    def says(self, ref: str, **fields: object) -> None:
+        """What the far side says of a ticket from now on."""
+        said = self.tickets["desk", ref]
+        assert isinstance(said, Heard)
+        assert said.ticket is not None
+        self.tickets["desk", ref] = replace(said, ticket=replace(said.ticket, **fields))  # type: ignore[arg-type]
 
     def cycles(self, count: int) -> list[Decision]:
         """So many of them."""
