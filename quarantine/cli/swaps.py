@@ -17,7 +17,7 @@ from quarantine.core.errors import UsageError
 
 MOST = 100  # swaps that are approved at once: more is no person's look at each
 
-Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", show_default=False)]
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE", show_default=False)]
 
 
 @friendly
