@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from quarantine.core.alarms import Alarm, Urgency, key_of
+from quarantine.core.alarms import Alarm
 from quarantine.core.errors import Refused, Unavailable
 from quarantine.ports import Clock, Pager
 
@@ -32,33 +32,26 @@ class _Kept:
 
 @dataclass(slots=True)
 class Paging:
-    """All pagers of one cluster. `ended`: the keys of the holds that have ended since a moment, and stand no more."""
+    """All pagers of one cluster. `ended`: the alarms that ended since a moment, some of which may stand again."""
 
     pagers: Sequence[Pager]
     clock: Clock
-    cluster: str
-    ended: Callable[[datetime], Iterable[str]]
-    _kept: dict[str, _Kept] = field(default_factory=dict)
-    _begun: bool = False
+    ended: Callable[[datetime], Iterable[Alarm]]
+    _kept: list[_Kept] = field(default_factory=list)  # one for each pager
 
     def reconcile(self, standing: Sequence[Alarm]) -> list[str]:
         """Say what is due. Returns a sentence for each pager that could not be told. Raises as `ended` does."""
         if not self.pagers:
             return []
         now, wanted = self.clock.now(), {alarm.key: alarm for alarm in standing}
-        if not self._begun:
-            self._begin(now, wanted)
-        return [said for pager in self.pagers if (said := self._step(pager, wanted)) is not None]
+        if not self._kept:
+            over = {alarm.key: alarm for alarm in self.ended(now - MEMORY)}
+            self._kept = [_Kept(to_clear=dict(over)) for _ in self.pagers]
+        steps = (self._step(*pair, wanted) for pair in zip(self.pagers, self._kept, strict=True))
+        return [said for said in steps if said is not None]
 
-    def _begin(self, now: datetime, wanted: Mapping[str, Alarm]) -> None:
-        over = [key_of(self.cluster, group) for group in self.ended(now - MEMORY)]
-        for pager in self.pagers:
-            blank = {key: Alarm(key, Urgency.INFO, "over", now, self.cluster) for key in over if key not in wanted}
-            self._kept[pager.name] = _Kept(to_clear=blank)
-        self._begun = True
-
-    def _step(self, pager: Pager, wanted: Mapping[str, Alarm]) -> str | None:
-        kept, now = self._kept[pager.name], self.clock.now()
+    def _step(self, pager: Pager, kept: _Kept, wanted: Mapping[str, Alarm]) -> str | None:
+        now = self.clock.now()
         kept.to_clear |= {key: alarm for key, (alarm, _) in kept.fired.items() if key not in wanted}
         kept.to_clear = {key: alarm for key, alarm in kept.to_clear.items() if key not in wanted}
         kept.refused = {key: alarm for key, alarm in kept.refused.items() if wanted.get(key) == alarm}

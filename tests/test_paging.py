@@ -58,7 +58,7 @@ def alarm(group: str = "overdue", **changes: object) -> Alarm:
 
 def paging(far: Far, ended: Iterable[str] = ()) -> tuple[Paging, Hands]:
     clock = Hands()
-    return Paging([far], clock, "training-a", lambda since: ended if since < NOW else ()), clock
+    return Paging([far], clock, lambda since: [alarm(group) for group in ended] if since < NOW else ()), clock
 
 
 def test_what_stands_is_said_once_and_cleared_once() -> None:
@@ -150,13 +150,13 @@ def test_a_storm_is_told_over_several_cycles() -> None:
 
 def test_one_pager_that_fails_keeps_nothing_from_another() -> None:
     down, up = Far("down", trouble=PagerUnavailable("nobody answers")), Far("up")
-    made = Paging([down, up], Hands(), "training-a", lambda _: ())
+    made = Paging([down, up], Hands(), lambda _: ())
     assert len(made.reconcile([alarm()])) == 1
     assert list(up.standing) == [alarm().key]
 
 
 def test_without_a_pager_nothing_is_read() -> None:
-    def refuse(_: datetime) -> Iterable[str]:
+    def refuse(_: datetime) -> Iterable[Alarm]:
         raise AssertionError
 
-    assert Paging([], Hands(), "training-a", refuse).reconcile([alarm()]) == []
+    assert Paging([], Hands(), refuse).reconcile([alarm()]) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -67,6 +67,12 @@ def key_of(cluster: str, group: str) -> str:
     if len(key) <= _LONGEST_KEY:
         return key
     return f"{key[: _LONGEST_KEY - 17]}~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def over(cluster: str, ended: Iterable[tuple[str, HeldBy, str]], now: datetime) -> tuple[Alarm, ...]:
+    """What is to be cleared for holds that ended, each by its key, what held and the pool; once for each alarm."""
+    groups = {group: by for key, by, pool in ended if (group := group_of(key, by, pool)) is not None}
+    return tuple(Alarm(key_of(cluster, group), _WAKES[by][0], "over", now, cluster) for group, by in groups.items())
 
 
 def group_of(key: str, held_by: HeldBy, pool: str) -> str | None:

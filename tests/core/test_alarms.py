@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.core.alarms import MOST_TOLD, Alarm, Urgency, alarms, key_of
+from quarantine.core.alarms import MOST_TOLD, Alarm, Urgency, alarms, key_of, over
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Hold, State
 from tests.core.world import NOW, quarantined, suspected
@@ -62,6 +62,20 @@ def test_many_are_told_by_number() -> None:
     (only,) = standing(*((f"overdue/q-{n}/drained", HeldBy.OVERDUE) for n in range(50)))
     assert len(only.details) == MOST_TOLD + 1
     assert only.details[-1][1].startswith("30: ")
+
+
+def test_what_ended_is_cleared_once_for_each_alarm() -> None:
+    ended = [
+        ("incident/ib/leaf/l1", HeldBy.CORRELATED, ""),
+        ("case/q-1", HeldBy.BUDGET, "gpu"),
+        ("case/q-2", HeldBy.BUDGET, "gpu"),
+        ("case/q-3", HeldBy.OBSERVE_MODE, "gpu"),
+    ]
+    found = over("training-a", ended, NOW)
+    assert [(alarm.key.removeprefix("quarantine/training-a/"), alarm.urgency) for alarm in found] == [
+        ("incident/ib/leaf/l1", Urgency.CRITICAL),
+        ("budget/gpu", Urgency.ERROR),
+    ]
 
 
 def test_a_machine_that_is_merely_out_wakes_nobody() -> None:
