@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -29,6 +30,7 @@ from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import evolve
 from quarantine.execute import due, machines, nodes, people
 from quarantine.execute.outcome import Executed, Outcome, decision_of
+from quarantine.execute.pictures import Draw, attached
 from quarantine.ports import Clock, Cluster, Desks, Ledger, Notifier, Procedures, Tickets
 
 LOOK_AGAIN = timedelta(seconds=5)  # how old the word may be that this process may go on, among many evictions
@@ -86,6 +88,7 @@ class Executor:
     clock: Clock
     rules: Rules
     procedures: Procedures | None = None
+    draw: Draw | None = None  # None: tickets go without a chart
     _earliest: dict[str, datetime] = field(default_factory=dict)  # of effects that were put off, for this process
     _ended: dict[str, int] = field(default_factory=dict)  # attempts of them, when this process last saw one fail
 
@@ -243,7 +246,8 @@ class Executor:
 
     def _errand(self, run: _Run, pending: PendingEffect, state: State, case: Case) -> people.Errand:
         at, doubt = self.clock.now(), self._in_doubt(pending)
-        return people.Errand(case, run.snapshot.cluster, self.rules, state, self._desk(case), at, doubt)
+        pictures = partial(attached, self.ledger, case, self.draw)
+        return people.Errand(case, run.snapshot.cluster, self.rules, state, self._desk(case), at, doubt, pictures)
 
     def _desk(self, case: Case) -> tuple[str, Tickets] | None:
         """Where this case's provider takes tickets."""

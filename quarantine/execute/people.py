@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from quarantine.core.errors import Conflict, TicketsRefused, TicketsUncertain
 from quarantine.core.filings import unsaid
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
-from quarantine.core.tickets import Answerable, Filing, Ticket, TicketState, Update
+from quarantine.core.tickets import Answerable, Attachment, Filing, Ticket, TicketState, Update
 from quarantine.core.workload import Pod
 from quarantine.execute.outcome import Outcome
 from quarantine.ports import Desks, Notifier, Tickets
@@ -54,6 +54,7 @@ class Errand:
     desk: tuple[str, Tickets] | None  # the name of the target and the target; None: none is configured
     at: datetime
     in_doubt: bool = False  # an earlier attempt began, and nobody knows how it ended
+    attached: Callable[[], Sequence[Attachment]] = tuple  # what goes with a ticket; asked where one is filed
 
     def filed(self, ticket: Ticket, key: str, ask: Step) -> Filing:
         """The record of a ticket that is there now."""
@@ -75,7 +76,7 @@ def ticket(errand: Errand) -> Outcome:
     if (lost := _lost(tickets, case, in_doubt=errand.in_doubt)) is not None:
         return lost
     try:
-        filed = _found(tickets, report.key) or tickets.open(report)
+        filed = _found(tickets, report.key) or tickets.open(report, errand.attached())
     except TicketsUncertain as error:
         return _uncertain(tickets, case, error)
     told = errand.filed(filed, report.key, Step.REPORT)
@@ -101,8 +102,9 @@ def replacement(errand: Errand, training: list[Pod], *, still: Callable[[], None
     try:
         filed = _found(tickets, report.key)
         if filed is None:
+            pictures = errand.attached()
             still()
-            filed = tickets.open(report)
+            filed = tickets.open(report, pictures)
     except TicketsUncertain as error:
         return _uncertain(tickets, case, error)
     told = errand.filed(filed, report.key, Step.REPLACE)

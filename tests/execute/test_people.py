@@ -8,6 +8,7 @@ from quarantine.core.case import Effect, Phase, Rung, Step
 from quarantine.core.decision import Action
 from quarantine.core.errors import TicketsUnavailable, TicketsUncertain
 from quarantine.core.letters import CaseReport
+from quarantine.core.record.chart import ChartData
 from quarantine.core.tickets import Answerable, Remark, Ticket, Update
 from tests.execute.lab import Lab
 
@@ -36,7 +37,7 @@ def test_one_whose_answer_was_lost_is_found_again(here: Lab) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(inner, name)
 
-        def open(self, report: object) -> Ticket:
+        def open(self, report: object, *_: object) -> Ticket:
             opened.append(inner.open(report))  # type: ignore[arg-type]
             raise TicketsUnavailable("the answer was lost")
 
@@ -126,7 +127,7 @@ class Mailbox:
     def find(self, key: str) -> tuple[Ticket, ...]:  # noqa: ARG002
         return ()
 
-    def open(self, report: CaseReport) -> Ticket:
+    def open(self, report: CaseReport, *_: object) -> Ticket:
         self.sent.append(report.key)
         if not self.answers:
             raise TicketsUncertain("the connection broke after the letter was sent")
@@ -162,7 +163,7 @@ def test_a_letter_that_was_not_sent_is_sent_later(here: Lab) -> None:
     box = Mailbox(answers=True)
 
     class Down(Mailbox):
-        def open(self, report: CaseReport) -> Ticket:  # noqa: ARG002
+        def open(self, report: CaseReport, *_: object) -> Ticket:  # noqa: ARG002
             raise TicketsUnavailable("nobody answers at the mail server")
 
     here.decide(Action.TICKET, effects=(Effect.TICKET,))
@@ -292,3 +293,28 @@ def test_a_letter_on_record_is_taken_back_by_another(here: Lab) -> None:
     here.decide(Action.RELEASE, phase=Phase.RELEASED, effects=(Effect.UNMARK, Effect.CLOSE))
     here.act()
     assert box.sent == [here.case.id, f"mail-{here.case.id} is over"]
+
+
+def test_the_chart_goes_with_the_ticket(here: Lab) -> None:
+    drawn: list[ChartData] = []
+
+    def draw(data: ChartData) -> bytes:
+        drawn.append(data)
+        return b"\x89PNG\r\n\x1a\n"
+
+    here.executor.draw = draw
+    filed(here)
+    assert [data.case for data in drawn] == [here.case.id]
+    assert [file.name for file in here.folder.rglob("*.png")] != []
+    here.act()
+    assert len(drawn) == 1, "drawn where a ticket is filed, and not when it is looked up"
+
+
+def test_a_chart_that_cannot_be_drawn_keeps_no_ticket(here: Lab) -> None:
+    def draw(_: ChartData) -> bytes:
+        raise ZeroDivisionError
+
+    here.executor.draw = draw
+    filed(here)
+    assert here.status(Effect.TICKET) == "done"
+    assert list(here.folder.rglob("*.png")) == []
