@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from quarantine.core.alarms import Alarm
-from quarantine.core.case import PodRef, Run
+from quarantine.core.cards import Card, Fold, Reply, Thread
+from quarantine.core.case import HeldBy, PodRef, Run
 from quarantine.core.decision import Decision, PendingEffect, Request, State
 from quarantine.core.document import Written
 from quarantine.core.letters import CaseReport
@@ -180,17 +181,41 @@ class Desks(Protocol):
 
 
 class Notifier(Protocol):
-    """Slack. Raises NotifierUnavailable, NotifierRefused."""
+    """Slack. Raises NotifierUnavailable, NotifierRefused. Each verb tries once, within bounds.
+
+    What was posted is known by its reference. What shows a message again (`show`) may be said twice; before what adds
+    to it (`post`, `fold`, `tell`, `attach`) is said again, the caller looks up whether it is there.
+    """
 
     def find(self, key: str, channel: str = "") -> str | None:
-        """The reference of the message that carries this case id; None only where the far side says there is none.
+        """The reference of the message of this case id, or `Fold.key`; None only where the far side says there is none.
 
         `channel`: the report's. The settings' channel is looked through as well, since routes change.
         """
         ...
 
-    def post(self, report: CaseReport, ticket: str) -> str:
-        """Ask for the swap in the report's channel; `ticket` is its reference, or empty. Returns the message's."""
+    def post(self, card: Card) -> str:
+        """Tell of a case, in its report's channel. Returns the message's reference."""
+        ...
+
+    def fold(self, fold: Fold) -> str:
+        """Tell of several cases in one message. Returns its reference."""
+        ...
+
+    def show(self, ref: str, what: Card | Fold) -> None:
+        """What the message says from now on, in place of what it said."""
+        ...
+
+    def thread(self, ref: str) -> Thread:
+        """What was told, and attached, in the thread of a message. What was added a moment ago may be missing."""
+        ...
+
+    def tell(self, ref: str, reply: Reply) -> None:
+        """Add to the thread of a message."""
+        ...
+
+    def attach(self, ref: str, picture: Attachment, text: str) -> None:
+        """Add a picture to the thread of a message; `text` says what it shows, for those who do not see it."""
         ...
 
 
@@ -235,6 +260,38 @@ class Pager(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """Who may act, as the cluster keeps it."""
+
+    holder: str  # empty: nobody
+    lasts: timedelta  # unchanged for so long, it is anybody's
+    transitions: int  # how often it has changed hands
+    since: datetime  # since when this holder has it, by its clock
+    at: datetime  # when it was last renewed, by its clock: for people
+    version: str = ""  # that was read; empty: there is none yet
+
+
+class Leases(Protocol):
+    """One Lease. Raises ClusterUnavailable, ClusterRefused."""
+
+    def read(self) -> LeaseRecord | None:
+        """None: there is none."""
+        ...
+
+    def write(self, record: LeaseRecord) -> LeaseRecord:
+        """Replace what has the record's version, or make it. Raises Conflict where that is not what is there."""
+        ...
+
+
+class Heart(Protocol):
+    """The sign of life that somebody else watches."""
+
+    def beat(self) -> None:
+        """The controller lives, and sees. Returns at once, and never raises."""
+        ...
+
+
 class Rulebook(Protocol):
     """Where the rules come from."""
 
@@ -262,6 +319,15 @@ class TrailRow:
     seq: int
     decision: Decision
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndedHold:
+    """A hold that stood and ended. `pool`: the machine's, where it was one machine's."""
+
+    key: str
+    held_by: HeldBy
+    pool: str
 
 
 class LedgerReader(Protocol):
@@ -367,4 +433,8 @@ class Ledger(LedgerReader, Protocol):
 
     def settle(self, term: int, key: str, outcome: Decision) -> None:
         """The effect has its outcome: append it, fold it, and take the effect out of the outbox."""
+        ...
+
+    def ended_holds(self, since: datetime) -> tuple[EndedHold, ...]:
+        """The holds that ended since then, each time that one did."""
         ...

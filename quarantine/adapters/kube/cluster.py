@@ -16,6 +16,7 @@ from quarantine.adapters.kube.api import ApiServer
 from quarantine.adapters.kube.cache import NodeCache
 from quarantine.adapters.kube.evictions import evict
 from quarantine.adapters.kube.jobs import KubeJobs
+from quarantine.adapters.kube.leases import KubeLease
 from quarantine.adapters.kube.pods import PodReader
 from quarantine.adapters.kube.watcher import NodeWatcher, Pace
 from quarantine.core.case import PodRef
@@ -74,6 +75,10 @@ class KubeCluster:
         self._sync_until = 0.0
         self._closed = False
         self._starting = threading.Lock()
+
+    def lease(self, namespace: str, name: str) -> KubeLease:
+        """A Lease by its place."""
+        return KubeLease(self._api.transport, namespace, name)
 
     def start(self) -> None:
         """Begin to watch, in a thread of its own; `nodes` does so too. Nothing to do where `watch` is off."""

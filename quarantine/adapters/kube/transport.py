@@ -65,6 +65,12 @@ class Transport:
 
         return self._ask(CustomObjectsApi(self.client), method, ("batch", "v1", namespace, "jobs", *args), options)
 
+    def leases(self, method: str, *args: object, **options: object) -> Ask:
+        """A request about Leases, by a method of the client's CoordinationV1Api."""
+        from kubernetes.client import CoordinationV1Api
+
+        return self._ask(CoordinationV1Api(self.client), method, args, options)
+
     @contextmanager
     def answer(self, call: Call, ask: Ask) -> Iterator[BaseHTTPResponse]:
         """The answer to a request while it is read."""

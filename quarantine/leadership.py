@@ -1,0 +1,163 @@
+"""Which of several replicas acts: the holder of a Lease, for as long as it is sure to hold it.
+
+No two clocks are compared. A replica counts, by its own steady clock, for how long it has seen a Lease unchanged, and
+takes it once that is as long as the Lease says; its holder stops well before (`renew_within` is shorter than `lasts`),
+counted from before its last renewal was sent. The steady clock goes on while a process or its machine is paused, so one
+that wakes up after its time knows at once that it leads no more.
+
+What is left: a write that was sent while it led and arrives later. Every write to a Node names the version that was
+read, every row of the ledger the term of its writer, and whoever comes next takes a new term first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from quarantine.core.errors import QuarantineError
+from quarantine.ports import LeaseRecord, Leases
+
+
+def steady() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long a Lease lasts, and how it is kept."""
+
+    lasts: timedelta = timedelta(seconds=15)
+    renew_within: timedelta = timedelta(seconds=10)  # without a renewal for so long, its holder stops
+    every: timedelta = timedelta(seconds=2)
+
+
+class Leadership:
+    """Renews, or waits for its turn, in a thread of its own. `on_lead` is called there each time that it is won."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        holder: str,
+        now: Callable[[], datetime],
+        *,
+        terms: Terms | None = None,
+        on_lead: Callable[[], None] = lambda: None,
+        monotonic: Callable[[], float] = steady,
+    ) -> None:
+        self._leases, self._holder, self._now = leases, holder, now
+        self._terms = terms or Terms()
+        self._on_lead, self._monotonic = on_lead, monotonic
+        self._held_from: float | None = None  # when the renewal that holds was sent; None: it is not ours
+        self._seen: LeaseRecord | None = None
+        self._seen_at = 0.0
+        self._trouble = ""
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def leads(self) -> bool:
+        """Whether this process may act at this moment."""
+        held_from = self._held_from
+        return held_from is not None and self._monotonic() < held_from + self._terms.renew_within.total_seconds()
+
+    @property
+    def leader(self) -> str:
+        """Who was last seen to hold it; empty where nobody does, or nothing is known yet."""
+        return self._seen.holder if self._seen is not None else ""
+
+    def step(self) -> None:
+        """Look, and renew it or take it where that is due. Never raises: what goes wrong is logged once."""
+        with self._lock:
+            led, sent = self.leads(), self._monotonic()
+            try:
+                self._turn(sent)
+            except QuarantineError as error:
+                self._tell(str(error))
+            else:
+                self._tell("")
+            if not self.leads():
+                self._held_from = None
+            leads = self.leads()
+        if led and not leads:
+            structlog.get_logger().warning("this process leads no more: it does nothing until it leads again")
+        if leads and not led:
+            structlog.get_logger().info("this process leads from now on", holder=self._holder)
+            self._on_lead()
+
+    def release(self) -> None:
+        """Let it go at once, where it is held, so that nobody has to wait."""
+        with self._lock:
+            held, self._held_from = self._held_from is not None, None
+            if held and self._seen is not None and self._seen.holder == self._holder:
+                try:
+                    self._leases.write(replace(self._seen, holder="", lasts=timedelta(seconds=1), at=self._now()))
+                except QuarantineError as error:
+                    structlog.get_logger().warning(f"the lease could not be released, and runs out by itself: {error}")
+
+    def start(self) -> None:
+        """Begin. The first look is made before it returns."""
+        self.step()
+        self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and release. To be called once what was begun as the leader has ended."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self._terms.renew_within.total_seconds())
+        self.release()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._terms.every.total_seconds()):
+            try:
+                self.step()
+            except Exception:
+                structlog.get_logger().exception(
+                    "a defect ended a step of the leader election; please report it with this traceback"
+                )
+
+    def _turn(self, sent: float) -> None:
+        found = self._leases.read()
+        if found is None:
+            self._take(LeaseRecord(self._holder, self._terms.lasts, 0, self._now(), self._now()), sent)
+            return
+        if self._seen is None or found.version != self._seen.version:
+            self._seen, self._seen_at = found, self._monotonic()
+        mine = found.holder == self._holder
+        free = not found.holder or self._monotonic() >= self._seen_at + found.lasts.total_seconds()
+        if mine:
+            self._take(replace(found, lasts=self._terms.lasts, at=self._now()), sent)
+        elif free:
+            now = self._now()
+            count = found.transitions + 1
+            self._take(LeaseRecord(self._holder, self._terms.lasts, count, now, now, found.version), sent)
+        else:
+            self._held_from = None
+
+    def _take(self, record: LeaseRecord, sent: float) -> None:
+        """Raises Conflict where somebody was quicker."""
+        self._seen, self._seen_at = self._leases.write(record), self._monotonic()
+        self._held_from = sent
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            structlog.get_logger().warning(f"the lease could not be looked at or renewed: {trouble}")
+        self._trouble = trouble
