@@ -1,5 +1,5 @@
 """`python -m quarantine`."""
 
-from quarantine.cli.main import main
+from quarantine.cli.start import main
 
 main()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
 
 from quarantine.core import rulefiles
-from quarantine.core.decision import Decision, Kind
+from quarantine.core.decision import Decision, Kind, State
 from quarantine.core.document import Written
 from quarantine.core.errors import QuarantineError, Refused, Superseded, Unavailable
 from quarantine.core.law import Law
 from quarantine.core.model import Failed, Mode
+from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
@@ -21,6 +22,7 @@ from quarantine.execute import Executed, Executor
 from quarantine.notices import Teller
 from quarantine.observe import Observer
 from quarantine.ports import Ledger, LedgerView, Rulebook
+from quarantine.stopwatch import Stopwatch
 from quarantine.trouble import Trouble
 
 
@@ -35,6 +37,10 @@ class CycleReport:
     executed: Executed | None = None
     blind: tuple[str, ...] = ()  # what was asked and not answered
     error: QuarantineError | None = None
+    snapshot: Snapshot | None = None  # what it saw; this and the rest only of a cycle that came to its end
+    state: State | None = None  # what the trail added up to before it acted
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by stage, in their order
+    asked: Mapping[str, float] = field(default_factory=dict)  # how long the questions of each policy took, in seconds
 
     @property
     def trouble(self) -> str:
@@ -46,6 +52,10 @@ class CycleReport:
     def complete(self) -> bool:
         """Whether every dependency answered."""
         return not self.trouble
+
+
+# Returns a sentence for each thing that is put off; raises nothing of whom it tells.
+Saying = Callable[[Snapshot, State, Rules], list[str]]
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class Controller:
     actor: str
     holder: str
     settle: int  # cycles for which a policy that is new in its version only observes
+    outward: Sequence[Saying] = ()  # what else is told of each cycle, once it has acted
     _term: int | None = field(default=None)
     _written: frozenset[str] = field(default=frozenset())  # policy versions whose text the ledger has from us
     _kept: tuple[InForce, Mapping[str, PolicyRun]] | None = field(default=None)  # what the ledger has from us of both
@@ -94,7 +105,16 @@ class Controller:
             log.info(report.sentence)
         return report
 
+    def step_down(self) -> None:
+        """Another process may have taken over: before the next cycle a new term is taken, and nothing is taken as kept.
+
+        To be called between cycles.
+        """
+        self._term = None
+        self._forget()
+
     def _cycle(self) -> CycleReport:
+        watch = Stopwatch()
         # The ledger comes first: where it cannot be written, nothing may be done to the cluster (invariant 8).
         if self._term is None:
             self._term = self.ledger.take_term(self.holder)
@@ -102,9 +122,13 @@ class Controller:
             self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
         view = self.ledger.load()
         self._see(view)
+        watch.ended("load")
         law = self._law()
+        watch.ended("rules")
         snapshot = self._look(law, view)
+        watch.ended("observe")
         made = law.plan(snapshot)
+        watch.ended("plan")
         if made.decisions:
             made = replace(made, decisions=self.observer.traced(made.decisions, view.state))
             texts = self._unknown_texts(law, made)
@@ -116,15 +140,30 @@ class Controller:
         self._keep(self._term, law, snapshot)
         self._tell(made)
         self.teller.held(state.holds.values(), snapshot.now)
+        watch.ended("record")
         self._acts = True
         executed = self.executor.run(self._term, snapshot, made)
         untold = self.teller.tell(law.in_force.broken)
+        for say in self.outward:
+            untold += say(snapshot, state, law.rules)
         executed = replace(executed, postponed=(*executed.postponed, *untold))
         for sentence in executed.done:
             structlog.get_logger().info(sentence)
         for sentence in executed.postponed:
             structlog.get_logger().warning(sentence)
-        return CycleReport(made.summary, snapshot.now, law, made, executed, blind_spots(snapshot))
+        watch.ended("act")
+        return CycleReport(
+            made.summary,
+            snapshot.now,
+            law,
+            made,
+            executed,
+            blind_spots(snapshot),
+            snapshot=snapshot,
+            state=state,
+            seconds=watch.seconds,
+            asked=self.observer.asked,
+        )
 
     def _see(self, view: LedgerView) -> None:
         """A ledger may lose what it said it had kept, also between two cycles and without an error."""

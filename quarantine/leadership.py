@@ -50,12 +50,12 @@ class Leadership:
         now: Callable[[], datetime],
         *,
         terms: Terms | None = None,
-        on_lead: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = steady,
     ) -> None:
         self._leases, self._holder, self._now = leases, holder, now
         self._terms = terms or Terms()
-        self._on_lead, self._monotonic = on_lead, monotonic
+        self.on_lead: Callable[[], None] = lambda: None
+        self._monotonic = monotonic
         self._held_from: float | None = None  # when the renewal that holds was sent; None: it is not ours
         self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
@@ -91,7 +91,7 @@ class Leadership:
             structlog.get_logger().warning("this process leads no more: it does nothing until it leads again")
         if leads and not led:
             structlog.get_logger().info("this process leads from now on", holder=self._holder)
-            self._on_lead()
+            self.on_lead()
 
     def release(self) -> None:
         """Let it go at once, where it is held, so that nobody has to wait."""
@@ -129,10 +129,8 @@ class Leadership:
         while not self._stop.wait(self._terms.every.total_seconds()):
             try:
                 self.step()
-            except Exception:
-                structlog.get_logger().exception(
-                    "a defect ended a step of the leader election; please report it with this traceback"
-                )
+            except Exception:  # noqa: BLE001  (said; without a renewal this process stops leading by itself)
+                structlog.get_logger().exception("a defect in the leader election; please report this traceback")
 
     def _turn(self, sent: float) -> None:
         found = self._leases.read()

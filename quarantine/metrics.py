@@ -1,29 +1,58 @@
-"""The controller's own metrics, for a Prometheus to scrape: read off what the last cycle left, counted nowhere."""
+"""The controller's own metrics, for a Prometheus to scrape.
+
+What stands is read off what the last cycle left (`quarantine.gauges`), and counted nowhere. What happened is counted by
+this process: cycles, how long their stages took, decisions.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import Counter as Counting
+from prometheus_client import Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from quarantine import __version__
 from quarantine.controller import CycleReport
-from quarantine.core.errors import LedgerUnavailable, SchemaMismatch, UsageError
+from quarantine.core.errors import LedgerUnavailable, SchemaMismatch
 from quarantine.core.law import Law
 from quarantine.core.model import Mode
+from quarantine.gauges import gauges
+
+STAGES = ("load", "rules", "observe", "plan", "record", "act")
+OUTCOMES = ("complete", "incomplete", "failed")  # all answered; it came to its end; it ended early
+_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 
 
 class OwnMetrics(Collector):
-    """What is in force, and when a cycle was last completed. Scraped by other threads than the cycle's."""
+    """Scraped by other threads than the cycle's."""
 
-    def __init__(self, law: Law | None = None) -> None:
-        """`law`: what is in force before the first cycle, where that is known."""
+    def __init__(self, law: Law | None = None, interval: timedelta | None = None) -> None:
+        """`law`: what is in force before the first cycle, where that is known. `interval`: from cycle to cycle."""
         self._law = law
+        self._interval = interval
+        self._stood: tuple[GaugeMetricFamily, ...] = ()
+        self._cycles = Counting("quarantine_cycles", "Cycles of this process by outcome.", ["outcome"], registry=None)
+        self._stages = Histogram(
+            "quarantine_cycle_duration_seconds",
+            "How long the stages of cycles took that came to their end.",
+            ["stage"],
+            registry=None,
+            buckets=_BUCKETS,
+        )
+        self._decisions = Counting(
+            "quarantine_decisions",
+            "What this process decided; `held`: it would have, had nothing stood in the way.",
+            ["action", "kind"],
+            registry=None,
+        )
+        for outcome in OUTCOMES:
+            self._cycles.labels(outcome)
+        for stage in STAGES:
+            self._stages.labels(stage)
         self._completed: datetime | None = None
         self._writable: bool | None = None
 
@@ -40,9 +69,36 @@ class OwnMetrics(Collector):
         self._law = report.law or self._law
         self._completed = report.at if report.error is None else self._completed
         self._writable = not isinstance(report.error, LedgerUnavailable | SchemaMismatch)
+        self._stood = tuple(gauges(report)) or self._stood
+        self._count(report)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def _count(self, report: CycleReport) -> None:
+        if report.error is not None:
+            self._cycles.labels("failed").inc()
+            return
+        self._cycles.labels("complete" if report.complete else "incomplete").inc()
+        for stage, seconds in report.seconds.items():
+            self._stages.labels(stage).observe(seconds)
+        for decision in report.plan.decisions if report.plan is not None else ():
+            kind = "held" if decision.held_by is not None else decision.kind.value
+            self._decisions.labels(decision.action.value, kind).inc()
+
+    def collect(self) -> Iterator[Metric]:
         """For the registry."""
+        for counted in (self._cycles, self._stages, self._decisions):
+            yield from counted.collect()
+        yield from self._stood
+        yield GaugeMetricFamily(
+            "quarantine_leader",
+            "1 where this process was its cluster's writer in its last cycle.",
+            bool(self._writable),
+        )
+        if self._interval is not None:
+            yield GaugeMetricFamily(
+                "quarantine_cycle_interval_seconds",
+                "From one cycle's start to the next, by the settings.",
+                self._interval.total_seconds(),
+            )
         build = GaugeMetricFamily("quarantine_build_info", "1, of this version.", labels=["version"])
         build.add_metric([__version__], 1)
         yield build
@@ -83,26 +139,3 @@ class OwnMetrics(Collector):
         for mode in Mode:
             policies.add_metric([mode.value], modes[mode])
         yield policies
-
-
-@contextmanager
-def served(metrics: OwnMetrics, host: str, port: int) -> Iterator[int]:
-    """Serve them over HTTP while the block runs, on every address where `host` is empty. Gives the port.
-
-    Raises UsageError where it cannot be listened on.
-    """
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    try:
-        server, thread = start_http_server(port, addr=host or "0.0.0.0", registry=registry)  # noqa: S104
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(
-            f"metrics cannot be served on {host}:{port} ({why}): give metrics.listen another address, or leave it empty"
-        ) from error
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -187,6 +187,11 @@ class Notifier(Protocol):
     to it (`post`, `fold`, `tell`, `attach`) is said again, the caller looks up whether it is there.
     """
 
+    @property
+    def home(self) -> str:
+        """The settings' channel, as references begin with it."""
+        ...
+
     def find(self, key: str, channel: str = "") -> str | None:
         """The reference of the message of this case id, or `Fold.key`; None only where the far side says there is none.
 

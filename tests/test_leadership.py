@@ -73,9 +73,9 @@ class Replica:
             self.name,
             lambda: EPOCH + timedelta(seconds=self.seconds[0]) + self.skew,
             terms=TERMS,
-            on_lead=self._won,
             monotonic=lambda: self.seconds[0],
         )
+        self.leadership.on_lead = self._won
 
     def _won(self) -> None:
         self.won += 1

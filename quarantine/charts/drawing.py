@@ -53,6 +53,8 @@ def _figure(chart: ChartData) -> Figure:
     page.line(_heading(chart), _TITLE, bold=True)
     for line in wrapped(chart.reason, ROOM, _TEXT, 2):
         page.line(line, _TEXT)
+    if chart.measured:
+        page.line(fitted(plain(chart.measured), ROOM, _SMALL + 0.5), _SMALL + 0.5, faint=True)
     plots = [(shown, _place(page, shown, len(chart.panels))) for shown in chart.panels]
     _beneath(page, chart)
     figure, axes = page.made()

@@ -60,8 +60,9 @@ def verify(
         for name in names:
             of_it = [one for one in seen if one.cluster == name]
             tell = Progress(name, "are sound")
-            found[name] = walk(engine, name, checkpoints=of_it, workers=usable_cpus(), progress=tell)
-            faults += [f"{name}: {line}" for line in texts.altered(engine, name)]
+            found[name] = walked = walk(engine, name, checkpoints=of_it, workers=usable_cpus(), progress=tell)
+            named = walked.versions if isinstance(walked, Sound) else ()
+            faults += [f"{name}: {line}" for line in texts.faults(engine, name, named)]
         with reading(engine) as connection:
             faults += guards.differences(connection)
     _tell(found, seen, faults, output)
@@ -127,14 +128,14 @@ def export(
 ) -> None:
     """Write decisions in the order of the chain, as they are read: of any length, in little memory."""
     from quarantine import app
-    from quarantine.cli.when import moment
+    from quarantine.cli.when import begun, past
     from quarantine.ledger import export as exporting
     from quarantine.ledger.wholefile import whole_file
 
     now = app.CLOCK.now()
     chosen = exporting.Chosen(
-        None if since is None else moment(since, "--since", now),
-        None if until is None else moment(until, "--until", now),
+        None if since is None else begun(since, "--since", now),
+        None if until is None else past(until, "--until", now),
         node,
         case,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from quarantine.cli import markdown, records, render
 from quarantine.cli.markdown import Markdown
 from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
 from quarantine.cli.story import evidence_line
-from quarantine.cli.when import moment
+from quarantine.cli.when import begun, past
 from quarantine.core import explain
 from quarantine.core.errors import UsageError
 from quarantine.core.reasons import in_words
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from quarantine.ports import Archive, Filed, Sighting
 
 LONGEST_NAME = 100_000  # characters; a label's value may be long, and a command line is longer
+_PRINTED = re.compile(r"(?:gpu:|GPU \S+ \()(?P<uuid>(?:GPU|MIG)-[^()\s]+)\)?", re.IGNORECASE)
 MOST = 6  # nodes or clusters that are named one by one
 
 
@@ -84,9 +86,9 @@ def history(
 
     given, now = settings(config, database_url), app.CLOCK.now()
     asked = Asked(
-        name,
-        None if since is None else moment(since, "--since", now),
-        None if until is None else moment(until, "--until", now),
+        _meant(name),
+        None if since is None else begun(since, "--since", now),
+        None if until is None else past(until, "--until", now),
     )
     if not name or len(name) > LONGEST_NAME:
         raise UsageError("NAME is a node, a machine or a GPU: give its name, its uid, or its UUID")
@@ -97,6 +99,12 @@ def history(
             raise fail(f"there is no ledger at {archive.path} yet: a first cycle (quarantine run) makes it", Exit.NO)
         told = _told(archive, asked)
         _SHOW[output](told, asked.decisions(archive))
+
+
+def _meant(name: str) -> str:
+    """A GPU's UUID also where it is given as explain and an export print it: with its place, or its kind."""
+    found = _PRINTED.fullmatch(name)
+    return name if found is None else found["uuid"]
 
 
 def _told(archive: Archive, asked: Asked) -> Told:
@@ -165,10 +173,7 @@ def _as_text(told: Told, decisions: Iterator[Filed]) -> None:
     typer.echo(f"{render.safe(told.asked.name)}: {_sum(told)}.")
     if told.names:
         typer.echo("\nKnown by:")
-        shown = render.table(*_heads(told))
-        for cells in _names(told):
-            render.row(shown, *cells)
-        render.console().print(shown)
+        _show_names(told)
     render.lines("Cases:", (f"{_title(told, line)}: {line.text}" for line in told.cases))
     title = "\nEverything decided (UTC):"
     for filed in decisions:
@@ -182,13 +187,26 @@ def _as_text(told: Told, decisions: Iterator[Filed]) -> None:
             typer.echo(f"  {' ' * 19}    {render.safe(line)}")
 
 
+def _show_names(told: Told) -> None:
+    """A table, or where that is too wide a line for each name: what is copied is in one piece."""
+    shown = render.table(*_heads(told))
+    for cells in _names(told):
+        render.row(shown, *cells)
+    if render.fits(shown):
+        render.console().print(shown)
+        return
+    for kind, name, *where, first, last in _names(told):
+        place = ", in ".join(map(str, where))
+        typer.echo(render.safe(f"  {kind} {name}, on {place}: {first} to {last}"))
+
+
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def _as_markdown(told: Told, decisions: Iterator[Filed]) -> None:
     _echo([*markdown.heading(told.asked.name), f"{markdown.written(_sum(told))}.", ""])
     if told.names:
-        _echo(["Known by:", "", *markdown.table(_heads(told), _names(told))])
+        _echo(["Known by:", "", *markdown.table(_heads(told), (_copied(cells) for cells in _names(told)))])
     if told.cases:
         lines = (
             Markdown(f"**{markdown.written(_title(told, one))}**: {markdown.escape(one.text)}") for one in told.cases
@@ -207,6 +225,12 @@ def _as_markdown(told: Told, decisions: Iterator[Filed]) -> None:
             ]
         )
         title = []
+
+
+def _copied(cells: tuple[object, ...]) -> tuple[object, ...]:
+    """With the name as it is to be copied."""
+    kind, name, *rest = cells
+    return (kind, markdown.code(str(name)), *rest)
 
 
 def _echo(lines: Sequence[str]) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
 from quarantine import __version__
-from quarantine.cli import ask, demo, history, read, run, words
+from quarantine.cli import ask, demo, history, read, run, swaps, words
 from quarantine.cli.audit import audit
 from quarantine.cli.db import db
 from quarantine.cli.grants import grants
@@ -34,6 +31,8 @@ app.command("report")(report)
 app.command("open")(ask.open_case)
 app.command("release")(ask.release)
 app.command("repaired")(ask.repaired)
+app.command("approve")(swaps.approve)
+app.command("defer")(swaps.defer)
 app.command("waive")(words.waive)
 app.command("pause")(words.pause)
 app.command("resume")(words.resume)
@@ -57,23 +56,3 @@ def _top(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """The console script."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        _let_go(sys.stdout, sys.stderr)
-
-
-def _let_go(*streams: TextIO) -> None:
-    """What cannot be written any more must not turn the exit code into the interpreter's own (120)."""
-    for stream in streams:
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

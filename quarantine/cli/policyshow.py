@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quarantine.cli.options import Config, DatabaseUrl, Exit, fail, friendly
+from quarantine.adapters.tickets.markdown import code_block
+from quarantine.cli import markdown, records
+from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly
 from quarantine.cli.render import safe
 from quarantine.cli.trails import Cluster, opened
 from quarantine.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from quarantine.ledger.texts import Kept
 
 SHORTEST = 4  # characters of a hash that are worth looking for
 _HEX = frozenset("0123456789abcdef")
@@ -24,9 +28,7 @@ def show(
     cluster: Cluster = None,
     config: Config = None,
     database_url: DatabaseUrl = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="With its name, revision and when it was first seen.")
-    ] = False,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
     """Print the text of a policy in the version that took a decision, from the ledger."""
     from quarantine.ledger.texts import kept
@@ -45,16 +47,26 @@ def show(
         several = ", ".join(f"{one.hash[:12]} ({safe(one.name)})" for one in found)
         raise UsageError(f"several hashes begin with {wanted}: give more of the one that is meant: {several}")
     (one,) = found
-    if as_json:
-        first_seen = one.first_seen.isoformat().replace("+00:00", "Z")
-        told = {"name": one.name, "hash": one.hash, "revision": one.revision, "first_seen": first_seen}
-        typer.echo(json.dumps({**told, "text": one.text}, indent=2))
-        return
+    match output:
+        case Output.JSON:
+            records.as_json(_as_data(one))
+        case Output.MARKDOWN:
+            typer.echo(f"{markdown.written(_heading(one))}\n\n{code_block(one.text, 'yaml')}")
+        case Output.TABLE:
+            typer.echo(_heading(one), err=True)  # so that stdout is the text alone
+            typer.echo("\n".join(_visible(line) for line in one.text.split("\n")), nl=not one.text.endswith("\n"))
+
+
+def _as_data(one: Kept) -> records.Json:
+    told: records.Json = {"name": one.name, "hash": one.hash, "revision": one.revision, "first_seen": one.first_seen}
+    return {**told, "text": one.text}
+
+
+def _heading(one: Kept) -> str:
     revision = f", revision {safe(one.revision)}" if one.revision else ""
-    typer.echo(f"{safe(one.name)}, {one.hash}{revision}, first seen {one.first_seen:%Y-%m-%d %H:%M} UTC", err=True)
-    typer.echo("\n".join(_visible(line) for line in one.text.split("\n")), nl=not one.text.endswith("\n"))
+    return f"{safe(one.name)}, {one.hash}{revision}, first seen {one.first_seen:%Y-%m-%d %H:%M} UTC"
 
 
 def _visible(line: str) -> str:
-    """Without control characters, which would move a reader's cursor. `--json` has the text letter for letter."""
+    """Without control characters, which would move a reader's cursor. JSON has the text letter for letter."""
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line.removesuffix("\r"))

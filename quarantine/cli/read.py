@@ -25,7 +25,7 @@ from quarantine.cli.options import (
 )
 from quarantine.cli.story import Account, show
 from quarantine.cli.waiting import waiting
-from quarantine.cli.when import moment
+from quarantine.cli.when import past
 from quarantine.core.decision import Word
 from quarantine.core.errors import QuarantineError, UsageError
 from quarantine.inspection import what_is_seen
@@ -102,7 +102,7 @@ def explain(
 
 
 def _past(text: str, now: datetime) -> datetime:
-    asof = moment(text, "--at", now)
+    asof = past(text, "--at", now)
     if asof > now:
         raise UsageError(f"--at {text}: that has not come yet; it is {now:%Y-%m-%dT%H:%M:%SZ} now")
     return asof

@@ -18,6 +18,8 @@ from quarantine.core.decision import Dismissal, State, Word, WordKind
 from quarantine.core.snapshot import Plan
 from quarantine.core.units import format_number
 
+_ANY = 10_000  # columns; wider than any terminal
+
 
 def console() -> Console:
     """Made anew, so that it follows stdout where a test or a pipe has put it; as wide as it needs to be in a pipe."""
@@ -95,6 +97,13 @@ def table(*columns: str) -> Table:
     for column in columns:
         made.add_column(column.upper(), overflow="fold")
     return made
+
+
+def fits(made: Table) -> bool:
+    """Whether it can be shown without a cell in two lines: what people copy is not to be put together again."""
+    shown = console()
+    wanted = shown.measure(made, options=shown.options.update(max_width=_ANY)).maximum
+    return wanted <= shown.width
 
 
 def row(into: Table, *cells: object) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
@@ -32,6 +33,7 @@ from quarantine.trouble import Trouble
 if TYPE_CHECKING:
     from quarantine.app import Parts
     from quarantine.controller import Controller, CycleReport
+    from quarantine.health import Health
     from quarantine.metrics import OwnMetrics
     from quarantine.settings import Settings
 
@@ -69,20 +71,12 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
-        metrics = _served(given, stack)
-        found = _connected(given, metrics, stack, stop)
+        metrics, health = _served(given, stack)
+        found = _connected(given, metrics, health, stack, stop)
         if found is None:
             log.info("stopped before it could begin, as asked")
             return
-        controller = _controller(found)
-        metrics.begun(found.law)
-
-        def cycle() -> CycleReport:
-            report = controller.cycle()
-            metrics.after(report)
-            return report
-
-        timer = CycleTimer(cycle, given.cycle.interval, found.ledger.waiting)
+        timer = _timer(found, metrics, health, stack)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: timer.stop())
         if stop.is_set():
@@ -91,6 +85,41 @@ def run(
             log.error("stopped although a cycle has not ended; what it began is looked up at the next start")
             os._exit(Exit.DEPENDENCY)  # a thread that hangs in a driver would keep the process for good
     log.info("stopped after the running cycle, as asked")
+
+
+def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) -> CycleTimer:
+    """The cycle on its timer, with whoever wakes it and whom it tells, until the stack is closed. It is not begun."""
+    from quarantine import app
+    from quarantine.listening import listening
+
+    given, controller = found.settings, _controller(found)
+    metrics.begun(found.law)
+    heart, leadership = app.heart(given), app.leadership(found, controller.holder)
+    if heart is not None:
+        stack.enter_context(heart)
+    if leadership is not None:
+        controller.executor.leads = leadership.leads
+
+    def cycle() -> CycleReport | None:
+        if leadership is not None and not leadership.leads():
+            controller.step_down()
+            health.standby(leadership.leader)
+            return None
+        report = controller.cycle()
+        health.after(report)
+        metrics.after(report)
+        if heart is not None and health.ready().good:
+            heart.beat()
+        return report
+
+    timer = CycleTimer(cycle, given.cycle.interval, found.ledger.waiting)
+    if leadership is not None:
+        leadership.on_lead = timer.wake
+        stack.enter_context(leadership)
+    rules = partial(getattr, controller.executor, "rules")
+    follower = controller.observer.follower
+    stack.enter_context(listening(given, found.ledger, rules, follower, app.CLOCK.now, wake=timer.wake))
+    return timer
 
 
 def _controller(parts: Parts) -> Controller:
@@ -103,7 +132,9 @@ def _controller(parts: Parts) -> Controller:
     return made
 
 
-def _connected(given: Settings, metrics: OwnMetrics, stack: ExitStack, stop: threading.Event) -> Parts | None:
+def _connected(
+    given: Settings, metrics: OwnMetrics, health: Health, stack: ExitStack, stop: threading.Event
+) -> Parts | None:
     """All parts. A database server that is not there yet is waited for; None where that was stopped.
 
     A file is not: it is there at once or there is a mistake.
@@ -119,6 +150,7 @@ def _connected(given: Settings, metrics: OwnMetrics, stack: ExitStack, stop: thr
             if is_sqlite(parse_url(given.database_url.get_secret_value())):
                 raise
             metrics.without_ledger()
+            health.waiting(str(error))
             trouble.failed(f"nothing is begun yet: {error}")
             stop.wait(given.cycle.interval.total_seconds())
         else:
@@ -127,16 +159,24 @@ def _connected(given: Settings, metrics: OwnMetrics, stack: ExitStack, stop: thr
     return None
 
 
-def _served(given: Settings, stack: ExitStack) -> OwnMetrics:
-    """The controller's own metrics, served until the stack is closed where the settings say so."""
-    from quarantine.metrics import OwnMetrics, served
+def _served(given: Settings, stack: ExitStack) -> tuple[OwnMetrics, Health]:
+    """The controller's own metrics and health, served until the stack is closed where the settings say so."""
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
+    from quarantine.health import Health
+    from quarantine.metrics import OwnMetrics
+    from quarantine.serving import served
     from quarantine.settings import listen_address
 
-    metrics = OwnMetrics()
+    registry = CollectorRegistry()
+    metrics = OwnMetrics(interval=given.cycle.interval)
+    health = Health(given.cycle.interval, given.cycle.deadline)
+    registry.register(metrics)
+    ProcessCollector(registry=registry)  # memory, descriptors, processor time, and since when
     if given.metrics.listen:
-        stack.enter_context(served(metrics, *listen_address(given.metrics.listen)))
+        stack.enter_context(served(registry, health, *listen_address(given.metrics.listen)))
         structlog.get_logger().info("serving metrics", listen=given.metrics.listen)
-    return metrics
+    return metrics, health
 
 
 @friendly

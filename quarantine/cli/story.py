@@ -15,6 +15,7 @@ from quarantine.cli.options import Output
 from quarantine.cli.render import left_alone, lines, safe, when, word, words
 from quarantine.core import explain
 from quarantine.core.decision import State, WordKind
+from quarantine.core.holding import held, holds_of
 from quarantine.core.record.chapters import Chapter, Told, chapters, hardware, headline
 from quarantine.ports import TrailRow
 
@@ -49,7 +50,7 @@ class Account:
     @property
     def standing(self) -> str:
         """Where the node stands, or stood, in a sentence that says by what."""
-        said = explain.standing(self.node, self.state)
+        said = f"{explain.standing(self.node, self.state)}{held(self.node, self.state)}"
         if self.asof is None:
             return f"{said}."
         last = self.rows[-1].seq if self.rows else 0
@@ -157,6 +158,7 @@ def _as_data(account: Account) -> dict[str, object]:
             for c in account.shown
             if c.case is not None
         ],
+        "holds": [records.hold(h) for h in holds_of(account.node, state)],
         "words": [records.word(w) for w in words(state)],
         "left_alone": [records.dismissal(d) for d in state.dismissals if d.node == account.node],
         "trail": [_row(row) for row in account.rows if not account.only or row.decision.case == account.only],

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 from quarantine.core.errors import UsageError
 from quarantine.core.units import parse_duration
+
+_AGO = re.compile(
+    r"-?(?=\d)(?:(?P<weeks>\d{1,9})w)?(?:(?P<days>\d{1,9})d)?(?:(?P<hours>\d{1,9})h)?(?:(?P<minutes>\d{1,9})m)?"
+    r"(?:(?P<seconds>\d{1,9})s)?"
+)
+_YEARS = re.compile(r"-?\d+\s*(?:y|mo|years?|months?)", re.IGNORECASE)
 
 
 def moment(text: str, option: str, now: datetime) -> datetime:
@@ -30,9 +37,24 @@ def moment(text: str, option: str, now: datetime) -> datetime:
 
 
 def past(text: str, option: str, now: datetime) -> datetime:
-    """As `moment`, where only the past can be meant: `30d` is as long ago as `-30d`. Raises UsageError."""
-    span = text[:1].isdigit() and text[-1:] in {"s", "m", "h", "d"}
-    return moment(f"-{text}" if span else text, option, now)
+    """As `moment`, but `30d` is as long ago as `-30d`, and it may be years ago. Raises UsageError."""
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        try:
+            return now - timedelta(**{unit: int(n) for unit, n in ago.groupdict().items() if n})
+        except OverflowError:
+            raise UsageError(f"{option} {text!r} lies beyond the times that there are") from None
+    if _YEARS.fullmatch(text):
+        raise UsageError(f"{option} {text!r}: a month or a year has no fixed length; write it in days, such as 365d")
+    return moment(text, option, now)
+
+
+def begun(text: str, option: str, now: datetime) -> datetime:
+    """As `past`, and has begun: of what is still to come nothing is recorded. Raises UsageError."""
+    found = past(text, option, now)
+    if found > now:
+        raise UsageError(f"{option} {text}: that is in the future; it is {now:%Y-%m-%dT%H:%M:%SZ} now")
+    return found
 
 
 def ending(for_: str | None, until: str | None, now: datetime) -> datetime | None:

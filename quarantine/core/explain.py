@@ -56,7 +56,7 @@ _BECAME = {
 
 
 def standing(node: str, state: State) -> str:
-    """Where a node stands now, in one sentence."""
+    """Where a node stands now, in one sentence; what else holds it, `holding.held` says."""
     case = state.open_case_of(node)
     if case is not None:
         held = f", held back by {case.held_by}" if case.held_by else ""

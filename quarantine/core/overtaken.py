@@ -67,7 +67,7 @@ def without(before: Case | None, case: Case, decision: Decision) -> Case:
         for effect, state, gone in left
         if case.is_pending(effect) and (gone or not in_place(effect, case))
     }
-    case = _without_run(replace(case, effects={**case.effects, **void}), decision)
+    case = _without_run(replace(case, effects={**case.effects, **void}) if void else case, decision)
     if exchanged and before.run is not None:
         case = replace(case, effects={**case.effects, Effect.STOP: _PENDING})
     return case

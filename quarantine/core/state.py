@@ -236,6 +236,8 @@ def _finding(decision: Decision, before: Finding | None) -> Finding:
 
 
 def _with_effects(case: Case, decision: Decision) -> Case:
+    if not decision.effects:
+        return case
     return replace(case, effects={**case.effects, **dict.fromkeys(decision.effects, PENDING)})
 
 

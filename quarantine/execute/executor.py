@@ -46,8 +46,11 @@ _ASKED: Mapping[Effect, Sequence[type[Unavailable]]] = {
 }
 
 
-class _Asked(Exception):
-    """A person asks for something that may change what is to be done: the run ends, and the next plan decides."""
+_FILES = (Effect.TICKET, Effect.REPLACE)
+
+
+class _Stopped(Exception):
+    """The run ends here: another process leads, or a person asks for something that may change what is to be done."""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Executor:
     rules: Rules
     procedures: Procedures | None = None
     draw: Draw | None = None  # None: tickets go without a chart
+    leads: Callable[[], bool] = lambda: True  # whether this process may still act
     _earliest: dict[str, datetime] = field(default_factory=dict)  # of effects that were put off, for this process
     _ended: dict[str, int] = field(default_factory=dict)  # attempts of them, when this process last saw one fail
 
@@ -119,8 +123,8 @@ class Executor:
                 continue
             try:
                 outcome = self._try(run, pending, state, seen)
-            except _Asked as asked:
-                postponed.append(str(asked))
+            except _Stopped as stopped:
+                postponed.append(str(stopped))
                 break
             if isinstance(outcome, Exception):
                 postponed.append(f"{what}: {outcome}")
@@ -137,6 +141,10 @@ class Executor:
     ) -> Outcome | Exception | None:
         """One effect: what became of it, why it is put off, or None where the next plan is to see why not."""
         case = state.cases[pending.case]
+        if not self.leads():
+            raise _Stopped("another process may lead by now, so what is left is its to do")
+        if pending.effect in _FILES and (wait := self._unsettled(pending, case)) is not None:
+            return wait
         if pending.effect in due.TO_THE_MACHINE:
             try:
                 seen = self._look_again(run)
@@ -150,8 +158,8 @@ class Executor:
             outcome = self._carry_out(run, pending, state, node)
         except (Superseded, LedgerUnavailable):
             raise
-        except _Asked as asked:
-            self._put_off(run, pending, asked)
+        except _Stopped as stopped:
+            self._put_off(run, pending, stopped)
             raise
         except (Conflict, EvictionBlocked, Unavailable, Refused) as error:
             run.heard_from(pending.effect, error)
@@ -176,16 +184,18 @@ class Executor:
         return self.cluster.nodes()
 
     def _listen(self, run: _Run, *, always: bool = False) -> bool:
-        """Raises Superseded where another process decides by now, and `_Asked` where a person asks for something.
+        """Raises Superseded where another process decides by now, and `_Stopped` where one may lead or a person asks.
 
         False: that was looked at a moment ago.
         """
+        if not self.leads():
+            raise _Stopped("another process may lead by now, so what is left is its to do")
         if not always and self.clock.now() < run.looked + LOOK_AGAIN:
             return False
         self.ledger.record(run.term, ())
         run.looked = self.clock.now()
         if self.ledger.waiting() - run.heard:
-            raise _Asked("a person asks for something, so what is left waits for the next cycle")
+            raise _Stopped("a person asks for something, so what is left waits for the next cycle")
         return True
 
     def _nodes(self, trying: Sequence[PendingEffect], snapshot: Snapshot) -> Mapping[str, Node]:
@@ -252,6 +262,17 @@ class Executor:
     def _desk(self, case: Case) -> tuple[str, Tickets] | None:
         """Where this case's provider takes tickets."""
         return self.desks.of(provider_of(case, self.rules)) if self.desks is not None else None
+
+    def _unsettled(self, pending: PendingEffect, case: Case) -> TicketsUnavailable | None:
+        """Why it is too early to look for what an attempt in doubt may have filed: it may not be found yet."""
+        desk = self._desk(case) if self._in_doubt(pending) else None
+        if (
+            desk is None
+            or pending.last_attempt_at is None
+            or self.clock.now() >= pending.last_attempt_at + desk[1].settles
+        ):
+            return None
+        return TicketsUnavailable(f"whether an earlier attempt filed it is looked up at {desk[0]} in a while")
 
     def _in_doubt(self, pending: PendingEffect) -> bool:
         """Whether an earlier attempt began of which this process did not see the end."""

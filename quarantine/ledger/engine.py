@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import select as polling
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+import psycopg
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, ExceptionContext, interfaces
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from quarantine.core.errors import UsageError
+from quarantine.ledger import readonly
 from quarantine.ledger.bounded import BoundedConnection
 from quarantine.ledger.faults import of_another_server, translated
 from quarantine.ledger.url import is_sqlite, parse_url
@@ -20,6 +26,8 @@ from quarantine.ledger.url import is_sqlite, parse_url
 CONNECT = timedelta(seconds=5)
 STATEMENT = timedelta(seconds=30)  # longer than any statement of a cycle; a hung one must not hold the cycle
 LOCK = timedelta(seconds=10)  # how long to wait for another writer
+_RECENT_S = 1.0
+_USED = "quarantine_used"  # when a connection was used last, by the monotonic clock
 _PREPARE = "prepare_threshold"  # psycopg's; not libpq's, so it is no text
 _IMMEDIATE = "quarantine_immediate"  # execution option: take SQLite's write lock at BEGIN
 
@@ -32,13 +40,13 @@ def make_engine(url: str | URL) -> Engine:
         arguments: dict[str, Any] = {"timeout": LOCK.total_seconds(), "check_same_thread": False}
         kept = {name: value for name, value in arguments.items() if name not in parsed.query}
         engine = create_engine(parsed, hide_parameters=True, connect_args=kept)
+        event.listen(engine, "do_connect", readonly.connect)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     engine = create_engine(
         parsed,
         hide_parameters=True,
-        pool_pre_ping=True,
         pool_size=2,
         max_overflow=3,
         pool_timeout=LOCK.total_seconds(),
@@ -46,7 +54,8 @@ def make_engine(url: str | URL) -> Engine:
         connect_args=_postgres_arguments(parsed),
     )
     event.listen(engine, "do_connect", _connect_postgres)
-    event.listen(engine, "checkin", _hurried_again)
+    event.listen(engine, "checkin", _put_back)
+    event.listen(engine, "checkout", partial(_look_first, engine.dialect))
     event.listen(engine, "handle_error", _leave_what_was_the_primary)
     return engine
 
@@ -103,9 +112,27 @@ def unhurried(connection: Connection) -> None:
     driver.limit_s = None
 
 
-def _hurried_again(connection: Any, _: ConnectionPoolEntry) -> None:
+def _put_back(connection: Any, entry: ConnectionPoolEntry) -> None:
     if isinstance(connection, BoundedConnection):  # None where it was given up
         connection.limit_s = connection.usual_s
+        entry.info[_USED] = time.monotonic()
+
+
+def _look_first(dialect: Dialect, connection: Any, entry: ConnectionPoolEntry, _: PoolProxiedConnection) -> None:
+    """Ask the server for a sign of life before a connection is used again, as `pool_pre_ping` does.
+
+    One that was used a moment ago is not asked: a server that has ended it since has said so, and that is looked for.
+    """
+    if _USED not in entry.info:
+        return  # it is new
+    looked = polling.poll()
+    looked.register(connection.fileno(), polling.POLLIN)
+    if time.monotonic() - entry.info[_USED] < _RECENT_S and not looked.poll(0):
+        return
+    try:
+        dialect.do_ping(connection)
+    except psycopg.OperationalError as error:
+        raise InvalidatePoolError from error
 
 
 def _connect_postgres(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,21 @@ class _Meaning:
 _NO_TABLE = _Meaning("does not have the tables of this version", "run `quarantine db upgrade`", schema=True)
 _REFUSED = _Meaning("refused a row", "run `quarantine audit verify`, and ask who else writes to this database")
 _AUTH = _Meaning("does not let this user in", "correct the user or the password in the URL")
+_NO_DATABASE = _Meaning("does not exist", "create the database")
+_NO_PASSWORD = _Meaning(
+    "asks for a password and was given none", "put it into the URL, into PGPASSWORD or into a password file"
+)
+_NO_ROLE = _Meaning("does not know this user", "create the role, or correct the user in the URL")
+_NO_LOGIN = _Meaning("does not let this role log in", "make it a role with LOGIN, or correct the user in the URL")
+_NO_CONNECT = _Meaning(
+    "does not let this user connect to the database",
+    "have its owner run GRANT CONNECT ON DATABASE, or correct the user or the database in the URL",
+)
+_NO_ENTRY = _Meaning(
+    "does not let this user in from here",
+    "add a line for the user, the database and this machine to the server's pg_hba.conf, or correct the URL",
+)
+_NO_TLS = _Meaning("and this URL do not agree about TLS", "correct sslmode and sslrootcert in the URL, or the server")
 _READ_ONLY = _Meaning(
     "is read-only", "point the URL at the primary, or make it writable; the controller goes on by itself"
 )
@@ -59,8 +75,13 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "42P01": _NO_TABLE,
     "42703": _NO_TABLE,
     "3F000": _NO_TABLE,
-    "42501": _Meaning("does not let this user do that", "run what `quarantine db grants` prints, as the owner"),
-    "3D000": _Meaning("does not exist", "create the database"),
+    "42501": _Meaning(
+        "does not let this user do that",
+        "run what `quarantine db grants` prints, as the owner of the tables; only their owner upgrades",
+    ),
+    "3D000": _NO_DATABASE,
+    "22003": _UNREADABLE,
+    "22008": _UNREADABLE,
     "25006": _READ_ONLY,
     "25P03": _CUT,
     "25P04": _CUT,
@@ -80,13 +101,19 @@ _POSTGRES: Mapping[str, _Meaning] = {
     "XX002": _BROKEN,
 }
 # What libpq tells of a connection that was refused has no SQLSTATE; a server of another language is `_AWAY` then.
-_TURNED_AWAY: Mapping[str, _Meaning] = {
-    "authentication failed": _AUTH,
-    "no pg_hba.conf entry": _AUTH,
-    "too many clients": _BUSY,
-    "too many connections": _BUSY,
-    "remaining connection slots": _BUSY,
-    "unsupported startup parameter": _POOLED,
+_TURNED_AWAY: Mapping[re.Pattern[str], _Meaning] = {
+    re.compile(r"database \".*\" does not exist"): _NO_DATABASE,
+    re.compile(r"role \".*\" does not exist"): _NO_ROLE,
+    re.compile("is not permitted to log in"): _NO_LOGIN,
+    re.compile("permission denied for database"): _NO_CONNECT,
+    re.compile("no password supplied"): _NO_PASSWORD,
+    re.compile("no pg_hba.conf entry|pg_hba.conf rejects"): _NO_ENTRY,
+    re.compile("authentication failed"): _AUTH,
+    re.compile("too many (clients|connections)|remaining connection slots"): _BUSY,
+    re.compile("unsupported startup parameter"): _POOLED,
+    re.compile(
+        "does not support SSL|certificate verify failed|root certificate file|does not match host name"
+    ): _NO_TLS,
 }
 # Functions of the server that make a file longer: a quota or a limit of the file's size has no SQLSTATE of its own.
 _GROWING = frozenset({"mdextend", "mdzeroextend", "RelationAddBlocks", "XLogFileInitInternal", "BufFileDumpBuffer"})
@@ -113,6 +140,13 @@ def translated(url: URL) -> Iterator[None]:
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:
             raise error.orig from error  # a value that no column takes, such as a naive time: the caller's mistake
         raise translate(error, url) from error
+    except (ValueError, TypeError) as error:
+        if "fromisoformat" not in str(error) and "isoformat string" not in str(error):
+            raise
+        # A time of SQLite's that is none, or none of Python's: `infinity`, a year of five digits.
+        raise LedgerUnavailable(
+            f"the ledger {masked(url)} {_UNREADABLE.what} ({error}); {_UNREADABLE.advice}"
+        ) from error
 
 
 def translate(error: SQLAlchemyError, url: URL) -> QuarantineError:
@@ -147,9 +181,7 @@ def _of_postgres(error: psycopg.Error) -> _Meaning:
         return _UNREADABLE
     if code is None:  # libpq's own: it had no server to ask, or the server turned it away while connecting
         said = str(error)
-        if "FATAL" in said and "database" in said and "does not exist" in said:
-            return _POSTGRES["3D000"]
-        return next((meaning for words, meaning in _TURNED_AWAY.items() if words in said), _AWAY)
+        return next((meaning for words, meaning in _TURNED_AWAY.items() if words.search(said)), _AWAY)
     if error.diag.source_function in _GROWING:
         return _FULL
     return _POSTGRES.get(code) or _POSTGRES.get(code[:2]) or _OTHER

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from quarantine.core.errors import UsageError
 from quarantine.ledger.schema import METADATA
 from quarantine.ledger.views import VIEWS
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _LONGEST = 63  # bytes: Postgres cuts a longer name without an error
 _NOBODY = frozenset({"public", "none"})  # what these mean to GRANT, quoted or not, is no role
@@ -47,6 +51,41 @@ def script(roles: Roles, schema: str = "public") -> str:
         "COMMIT;",
     ]
     return "\n".join(lines) + "\n"
+
+
+def apply(url: str, roles: Roles, schema: str = "public") -> None:
+    """Run it, as the user of this URL. All or nothing. Raises UsageError, LedgerUnavailable."""
+    from quarantine.ledger.engine import make_engine
+    from quarantine.ledger.faults import translated
+    from quarantine.ledger.url import is_sqlite, parse_url
+
+    _check(roles, schema)
+    if is_sqlite(parse_url(url)):
+        raise UsageError("SQLite has no roles: whoever has the file may do everything")
+    engine = make_engine(url)
+    try:
+        with translated(engine.url), engine.begin() as connection:
+            # A name may hold a percent sign, which would be taken for a parameter.
+            plain = connection.execution_options(no_parameters=True)
+            _require_owner(plain, schema)
+            for statement in _statements(roles, sql.Identifier(schema)):
+                plain.exec_driver_sql(statement.as_string(None))
+    finally:
+        engine.dispose()
+
+
+def _require_owner(connection: Connection, schema: str) -> None:
+    """Postgres only warns whoever grants what is not theirs to grant, and grants nothing. Raises UsageError."""
+    query = sql.SQL(
+        "SELECT current_user, tableowner FROM pg_tables WHERE schemaname = {} AND tablename = 'decisions' "
+        "AND NOT pg_has_role(tableowner, 'USAGE')"
+    ).format(sql.Literal(schema))
+    other = connection.exec_driver_sql(query.as_string(None)).first()
+    if other is not None:
+        raise UsageError(
+            f"the ledger's tables are those of the role {other[1]}, and {other[0]} cannot give rights to them: "
+            "use the URL of the owner"
+        )
 
 
 def _statements(roles: Roles, schema: sql.Identifier) -> Iterator[sql.Composed]:

@@ -31,10 +31,15 @@ _UNITS = {"ms": 1000, "us": 1}  # in microseconds
 
 def pack(points: Points) -> str:
     """Raises ValueError for a time without a zone."""
-    times, unit = [_microseconds(at) for at, _ in points], "us"
+    try:
+        since = [at - _EPOCH for at, _ in points]
+    except TypeError as error:
+        naive = next(at for at, _ in points if at.tzinfo is None)
+        raise ValueError(f"{naive} has no time zone, so the trail cannot say when it was") from error
+    times, unit = [(s.days * 86_400 + s.seconds) * 1_000_000 + s.microseconds for s in since], "us"
     if not any(time % 1000 for time in times):
         times, unit = [time // 1000 for time in times], "ms"
-    lines = (unit, ",".join(map(str, _packed(times))), ",".join(_number(v) for _, v in points))
+    lines = (unit, ",".join(map(str, _packed(times))), ",".join([_number(v) for _, v in points]))
     stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
     data = stream.compress("\n".join(lines).encode("ascii")) + stream.flush()
     return _PREFIX + b64encode(data).decode("ascii")
@@ -51,13 +56,6 @@ def unpack(text: object) -> Points:
         return ()
     each = (_EPOCH + time * _UNITS[unit] * _MICROSECOND for time in _unpacked([int(n) for n in times.split(",")]))
     return tuple(zip(each, map(float, values.split(",")), strict=True))
-
-
-def _microseconds(at: datetime) -> int:
-    if at.tzinfo is None:
-        raise ValueError(f"{at} has no time zone, so the trail cannot say when it was")
-    since = at - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _packed(times: Sequence[int]) -> list[int]:

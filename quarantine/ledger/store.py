@@ -15,6 +15,7 @@ from quarantine.core.document import Written
 from quarantine.core.errors import UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
+from quarantine.ledger.endedholds import ended
 from quarantine.ledger.engine import Opened, make_engine, reading, writing
 from quarantine.ledger.pulse import Pulse, pulse
 from quarantine.ledger.remembered import Remembered
@@ -22,7 +23,7 @@ from quarantine.ledger.text import escape
 from quarantine.ledger.trail import Head
 from quarantine.ledger.url import is_sqlite, masked
 from quarantine.ledger.verify import Broken, Sound, verify
-from quarantine.ports import LedgerView, TrailRow
+from quarantine.ports import EndedHold, LedgerView, TrailRow
 
 
 def open_ledger(url: str | URL, cluster: str, *, now: Callable[[], datetime]) -> SqlLedger:
@@ -99,6 +100,11 @@ class SqlLedger(Opened):
         """The ids of unanswered requests, and nothing else of the ledger."""
         with reading(self._engine) as connection:
             return inbox.waiting(connection, self._cluster)
+
+    def ended_holds(self, since: datetime) -> tuple[EndedHold, ...]:
+        """The holds that ended since then, oldest first."""
+        with reading(self._engine) as connection:
+            return ended(connection, self._cluster, since)
 
     def pulse(self) -> Pulse | None:
         """The last sign of life of a controller; None where there never was one."""

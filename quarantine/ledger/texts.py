@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +12,8 @@ from sqlalchemy import Engine, select
 from quarantine.ledger import revision
 from quarantine.ledger.engine import reading
 from quarantine.ledger.schema import policy_versions
-from quarantine.ledger.text import unescape
+from quarantine.ledger.text import storable, unescape
+from quarantine.ledger.walk import Named
 
 MOST = 10  # versions that are told where the beginning of a hash fits several
 
@@ -52,19 +54,26 @@ def kept(engine: Engine, cluster: str, beginning: str) -> list[Kept]:
     ]
 
 
-def altered(engine: Engine, cluster: str) -> list[str]:
-    """One line for each kept text of a cluster that does not have its hash. Raises LedgerUnavailable, SchemaMismatch.
+def faults(engine: Engine, cluster: str, named: Iterable[Named] = ()) -> list[str]:
+    """One line for each kept text that does not have its hash, and for each version in `named` that has none kept.
 
-    The hash stands in the decisions, so the chain holds it.
+    The hash stands in the decisions, so the chain holds it. `named` are those that the trail says have come into
+    force: their texts were kept with that row, in one transaction. Trails begin to tell of that with schema 0005, and
+    what earlier rows name alone is not missed. Raises LedgerUnavailable, SchemaMismatch.
     """
-    kept = select(policy_versions.c.name, policy_versions.c.hash, policy_versions.c.text)
+    columns = policy_versions.c
+    chosen = select(columns.name, columns.hash, columns.text).where(columns.cluster == cluster)
+    there, found = set[str](), list[str]()
     with reading(engine) as connection:
         revision.require(connection)
-        rows = connection.execute(
-            kept.where(policy_versions.c.cluster == cluster).order_by(policy_versions.c.name, policy_versions.c.hash)
-        )
-        return [
-            f"the text of {unescape(row.name)} that is kept under {row.hash:.12}… does not have that hash"
-            for row in rows
-            if hashlib.sha256(row.text.encode()).hexdigest() != row.hash
-        ]
+        for row in connection.execute(chosen.order_by(columns.name, columns.hash)):
+            there.add(row.hash)
+            kept = row.text if isinstance(row.text, str) else repr(row.text)  # SQLite keeps bytes in any column
+            if hashlib.sha256(kept.encode()).hexdigest() != row.hash:
+                name = unescape(row.name)
+                found.append(f"the text of {name} that is kept under {row.hash:.12}… does not have that hash")
+    missing = {one.hash: one for one in named if storable(one.hash) not in there}
+    return found + [
+        f"the text of {one.name} that came into force by row {one.seq} ({one.hash:.12}…) is missing"
+        for one in sorted(missing.values(), key=lambda one: one.seq)
+    ]

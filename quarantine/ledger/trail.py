@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, select
@@ -12,12 +13,29 @@ from quarantine.core.decision import Decision
 from quarantine.core.errors import SchemaMismatch
 from quarantine.ledger import revision
 from quarantine.ledger.chain import GENESIS, link
-from quarantine.ledger.codec import Plain, decode, dump, parse_time, plain
+from quarantine.ledger.codec import Plain, decode, encode, partly
 from quarantine.ledger.engine import reading
 from quarantine.ledger.schema import clusters, decisions
 from quarantine.ledger.text import SENTENCE, fit
 from quarantine.ports import TrailRow
 
+# The fields that the columns beside a body are made of.
+_PROJECTED = frozenset(
+    {
+        "action",
+        "actor",
+        "case",
+        "device",
+        "held_by",
+        "kind",
+        "machine",
+        "node",
+        "policy",
+        "pool",
+        "reason",
+        "verdict",
+    }
+)
 PAGE = 1000  # rows; bounds memory, and how long one transaction stays open
 
 
@@ -39,8 +57,7 @@ def chained(cluster: str, head: Head, taken: Sequence[Decision]) -> tuple[list[d
     """The rows that these decisions become behind `head`, and the new head. Raises ValueError for a naive time."""
     rows: list[dict[str, Any]] = []
     for decision in taken:
-        data = plain(decision)
-        body = dump(data)
+        body = encode(decision)
         after = Head(head.seq + 1, link(head.hash, cluster, head.seq + 1, body))
         rows.append(
             {
@@ -49,8 +66,8 @@ def chained(cluster: str, head: Head, taken: Sequence[Decision]) -> tuple[list[d
                 "hash": after.hash,
                 "prev_hash": head.hash,
                 "body": body,
-                "at": parse_time(data["at"]),
-                **projected(data),
+                "at": decision.at.astimezone(UTC),
+                **projected(partly(decision, _PROJECTED)),
             }
         )
         head = after

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    CTE,
-    JSON,
+    ARRAY,
     ColumnElement,
     Connection,
     Select,
@@ -30,10 +27,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from quarantine.ledger import direct
+
 Insert = postgresql.Insert | sqlite.Insert
 Row = dict[str, Any]
 
-MANY = 20  # rows from which on Postgres takes them as one text, in one statement: that costs less than row by row
+_STATEMENTS = 512  # that are kept: as many as a ledger needs, with some to spare
 
 
 def insert_into(connection: Connection, table: Table) -> Insert:
@@ -47,13 +46,13 @@ def upsert(connection: Connection, table: Table, rows: Sequence[Row], *, keep: C
     All rows have the same columns, and no two of them the same key.
     """
     if rows:
-        _write(connection, _Shape(table, tuple(rows[0]), "upsert", tuple(keep)), rows)
+        _write(connection, Shape(table, tuple(rows[0]), "upsert", tuple(keep)), rows)
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Insert rows that are new, all of them with the same columns."""
     if rows:
-        _write(connection, _Shape(table, tuple(rows[0]), "insert"), rows)
+        _write(connection, Shape(table, tuple(rows[0]), "insert"), rows)
 
 
 class Writes:
@@ -65,7 +64,7 @@ class Writes:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._all: list[tuple[_Shape, Sequence[Row]]] = []
+        self._all: list[tuple[Shape, Sequence[Row]]] = []
         self._in_order = False
 
     def insert(self, table: Table, rows: Sequence[Row]) -> None:
@@ -89,6 +88,11 @@ class Writes:
         self._in_order = True
 
     @property
+    def gathered(self) -> Sequence[tuple[Shape, Sequence[Row]]]:
+        """What is written, in this order."""
+        return self._all
+
+    @property
     def can_be_one(self) -> bool:
         """Whether one statement will do."""
         return not self._in_order
@@ -104,17 +108,20 @@ class Writes:
         `condition` returns something of the row, and is the same object at every call; none of its parameters has a
         column's name. Returns whether it was found.
         """
-        texts = {_name(number): _text(rows) for number, (_, rows) in enumerate(self._all)}
-        statement = _together(tuple(shape for shape, _ in self._all), condition)
-        return bool(connection.execute(statement, {**texts, **parameters}).scalar_one())
+        given, parts = dict(parameters), []
+        for number, (shape, rows) in enumerate(self._all):
+            varying = _varying(shape, rows)
+            parts.append((shape, varying))
+            given.update(_texts(shape, varying, number, rows))
+        return bool(direct.scalar(connection, _together(tuple(parts), condition), given))
 
     def _add(self, verb: str, table: Table, rows: Sequence[Row], named: tuple[str, ...] = (), only: Any = None) -> None:
         if rows:
-            self._all.append((_Shape(table, tuple(rows[0]), verb, named, only), rows))
+            self._all.append((Shape(table, tuple(rows[0]), verb, named, only), rows))
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """What statements are made from, and kept by: making one takes longer than executing it."""
 
     table: Table
@@ -128,7 +135,7 @@ class _Shape:
 
     def __eq__(self, other: object) -> bool:
         """By identity of table and condition: their own equality makes SQL."""
-        if not isinstance(other, _Shape):
+        if not isinstance(other, Shape):
             return NotImplemented
         same = self.table is other.table and self.only is other.only
         return same and (self.names, self.verb, self.named) == (other.names, other.verb, other.named)
@@ -140,46 +147,104 @@ class _Shape:
         return tuple(name for name in self.names if name not in key)
 
 
-def _write(connection: Connection, shape: _Shape, rows: Sequence[Row]) -> None:
-    dialect = connection.dialect.name
-    # What has bodies goes row by row: they are texts of JSON, which is slow to read within another one.
-    if dialect == "sqlite" or len(rows) < MANY or "body" in shape.table.c:
-        given = rows
-        if shape.verb in ("update", "delete"):
-            given = [{_of(name): row[name] for name in shape.names} for row in rows]
-        connection.execute(_row_by_row(shape, dialect), given)
-    else:
-        connection.execute(_of_text(shape, _name(0)), {_name(0): _text(rows)})
+def _write(connection: Connection, shape: Shape, rows: Sequence[Row]) -> None:
+    if not _sqlite(connection):
+        varying = _varying(shape, rows)
+        connection.execute(_at_once(shape, varying), _texts(shape, varying, 0, rows))
+        return
+    given = rows
+    if shape.verb in ("update", "delete"):
+        given = [{_of(name): row[name] for name in shape.names} for row in rows]
+    connection.execute(_row_by_row(shape), given)
 
 
 @cache
-def _row_by_row(shape: _Shape, dialect: str) -> Any:
+def _row_by_row(shape: Shape) -> Any:
+    """For SQLite, where each row is a call and no journey."""
     if shape.verb in ("update", "delete"):
         return _finding(shape, {name: bindparam(_of(name)) for name in shape.names})
-    made = sqlite.insert(shape.table) if dialect == "sqlite" else postgresql.insert(shape.table)
-    return _minding(shape, made)
+    return _minding(shape, sqlite.insert(shape.table))
 
 
-@cache
-def _of_text(shape: _Shape, parameter: str, found: CTE | None = None) -> Any:
-    """The same for Postgres, with all rows as one parameter: a text of JSON. `found`: nothing, where that is empty."""
-    source = _source(shape, parameter)
-    if found is not None:
-        source = source.where(exists(select(*found.c)))
+# --- Postgres: all rows in one statement ------------------------------------------------------------------------------
+
+
+@lru_cache(_STATEMENTS)
+def _at_once(shape: Shape, varying: tuple[str, ...]) -> Any:
+    return _from_source(shape, _source(shape, varying, 0), 0)
+
+
+@lru_cache(_STATEMENTS)
+def _together(parts: tuple[tuple[Shape, tuple[str, ...]], ...], condition: Update) -> direct.Prepared:
+    """One statement for rows of several tables, which does nothing where `condition` finds nothing."""
+    found = condition.cte("found")
+    made = [
+        _from_source(shape, _source(shape, varying, number).where(exists(select(*found.c))), number)
+        for number, (shape, varying) in enumerate(parts)
+    ]
+    written = [one.cte(f"write_{number}") for number, one in enumerate(made)]
+    return direct.prepared(select(func.count()).select_from(found).add_cte(*written))
+
+
+def _varying(shape: Shape, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The columns that are not the same in all rows: those are an array each, and the others a single parameter."""
+    first = rows[0]
+    return tuple(name for name in shape.names if any(row[name] != first[name] for row in rows)) if len(rows) > 1 else ()
+
+
+def _texts(shape: Shape, varying: Sequence[str], number: int, rows: Sequence[Row]) -> dict[str, str | None]:
+    """The parameters of `_source`, a text each: lists take the driver longer, and JSON takes Postgres longer."""
+    return {
+        _given(number, name): _array([row[name] for row in rows]) if name in varying else direct.text(rows[0][name])
+        for name in shape.names
+    }
+
+
+def _array(values: Sequence[Any]) -> str:
+    """An array as Postgres reads it."""
+    return "{" + ",".join([_element(direct.text(value)) for value in values]) + "}"
+
+
+def _element(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def _source(shape: Shape, varying: Sequence[str], number: int) -> Select[Any]:
+    """The rows as they are given."""
+    texts = {
+        name: cast(bindparam(_given(number, name), type_=Text), _type(shape, name, varying)) for name in shape.names
+    }
+    arrays: Any = {}
+    if varying:
+        columns = [column(name, shape.table.c[name].type) for name in varying]
+        arrays = func.unnest(*(texts[name] for name in varying)).table_valued(*columns).render_derived().c
+    return select(*((arrays[name] if name in varying else texts[name]).label(name) for name in shape.names))
+
+
+def _type(shape: Shape, name: str, varying: Sequence[str]) -> Any:
+    kind = shape.table.c[name].type
+    return ARRAY(kind) if name in varying else kind
+
+
+def _from_source(shape: Shape, source: Select[Any], number: int) -> Any:
     if shape.verb in ("update", "delete"):
-        given = source.subquery(f"given_{parameter}")
+        given = source.subquery(f"given_{number}")
         return _finding(shape, {name: given.c[name] for name in shape.names})
     return _minding(shape, postgresql.insert(shape.table).from_select(list(shape.names), source))
 
 
-@cache
-def _together(shapes: tuple[_Shape, ...], condition: Update) -> Select[Any]:
-    found = condition.cte("found")
-    parts = [_of_text(shape, _name(n), found).cte(f"write_{n}") for n, shape in enumerate(shapes)]
-    return select(func.count()).select_from(found).add_cte(*parts)
+def _given(number: int, name: str) -> str:
+    return f"all_{number}_{name}"
 
 
-def _finding(shape: _Shape, given: Mapping[str, ColumnElement[Any]]) -> Any:
+# --- Both -------------------------------------------------------------------------------------------------------------
+
+
+def _finding(shape: Shape, given: Mapping[str, ColumnElement[Any]]) -> Any:
     """The statement that changes or deletes the rows that are found by what is given."""
     table, key = shape.table, shape.names if shape.verb == "delete" else shape.named
     where = [table.c[name] == given[name] for name in key]
@@ -190,7 +255,7 @@ def _finding(shape: _Shape, given: Mapping[str, ColumnElement[Any]]) -> Any:
     return update(table).where(and_(*where)).values({name: given[name] for name in shape.changed})
 
 
-def _minding(shape: _Shape, statement: Insert) -> Insert:
+def _minding(shape: Shape, statement: Insert) -> Insert:
     if shape.verb == "insert":
         return statement
     key = [part.name for part in shape.table.primary_key]
@@ -198,29 +263,9 @@ def _minding(shape: _Shape, statement: Insert) -> Insert:
     return statement.on_conflict_do_update(index_elements=key, set_=changed)
 
 
-def _source(shape: _Shape, parameter: str) -> Select[Any]:
-    columns = [column(name, shape.table.c[name].type) for name in shape.names]
-    given = cast(bindparam(parameter, type_=Text), JSON)
-    return select(*func.json_to_recordset(given).table_valued(*columns).render_derived(with_types=True).c)
-
-
 def _sqlite(connection: Connection) -> bool:
     return connection.dialect.name == "sqlite"
 
 
-def _name(number: int) -> str:
-    return f"rows_{number}"
-
-
 def _of(name: str) -> str:
     return f"of_{name}"  # SQLAlchemy keeps a column's own name for itself
-
-
-def _text(rows: Sequence[Row]) -> str:
-    return json.dumps(rows, default=_time)
-
-
-def _time(value: object) -> str:
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.isoformat()
-    raise TypeError(f"{value!r} is no aware time")

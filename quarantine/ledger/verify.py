@@ -12,7 +12,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, func, select
 
@@ -22,7 +23,7 @@ from quarantine.ledger.checkpoint import Checkpoint, contradiction
 from quarantine.ledger.engine import reading
 from quarantine.ledger.schema import clusters, decisions
 from quarantine.ledger.trail import Head, head_of
-from quarantine.ledger.walk import Broken, Stretch, Walked, walk
+from quarantine.ledger.walk import Broken, Named, Stretch, Walked, walk
 
 __all__ = ["Broken", "Sound", "known_clusters", "usable_cpus", "verify"]
 
@@ -39,6 +40,7 @@ class Sound:
 
     count: int
     hash: str
+    versions: tuple[Named, ...] = field(default=(), compare=False, repr=False)  # that came into force, in that order
 
 
 def verify(
@@ -57,14 +59,15 @@ def verify(
     head, first, newest = _ends(engine, cluster)
     if first is not None and first < 1:
         return Broken(first, "stands before the first row")
-    last = _follow(engine, cluster, head, workers, progress)
+    versions: list[Named] = []
+    last = _follow(engine, cluster, head, versions, workers=workers, progress=progress)
     if isinstance(last, Broken):
         return last
     if last.hash != head.hash:
         return Broken(last.seq, "is not the row that the head of the chain names")
     if newest is not None and newest > head.seq:
         return Broken(head.seq + 1, f"stands behind the head of the chain, which is row {head.seq}")
-    return contradiction(engine, head, checkpoints) or Sound(last.seq, last.hash)
+    return contradiction(engine, head, checkpoints) or Sound(last.seq, last.hash, tuple(versions))
 
 
 def known_clusters(engine: Engine) -> list[str]:
@@ -90,8 +93,10 @@ def _ends(engine: Engine, cluster: str) -> tuple[Head, int | None, int | None]:
     return head, first, newest
 
 
-def _follow(engine: Engine, cluster: str, head: Head, workers: int, progress: Progress | None) -> Head | Broken:
-    """From the first row to that of the head's number; the last row, or the first bad one."""
+def _follow(
+    engine: Engine, cluster: str, head: Head, versions: list[Named], *, workers: int, progress: Progress | None
+) -> Head | Broken:
+    """From the first row to that of the head's number; the last row, or the first bad one. Collects `versions`."""
     last = Head(0, GENESIS)
     for stretch, walked in _walks(engine, cluster, head.seq, workers):
         if walked.fault is not None:
@@ -99,6 +104,7 @@ def _follow(engine: Engine, cluster: str, head: Head, workers: int, progress: Pr
         if walked.before != last.hash:
             return Broken(stretch.first, "does not follow the row before it, which has changed meanwhile")
         last = Head(walked.seq, walked.hash)
+        versions += walked.versions
         if last.seq != stretch.last:
             return Broken(last.seq + 1, _gap(engine, cluster, last.seq, head.seq))
         if progress is not None:
@@ -137,11 +143,23 @@ def _shared(engine: Engine, cluster: str, todo: Sequence[Stretch], workers: int)
     except (OSError, ImportError):  # a container without semaphores
         return
     try:
-        yield from pool.map(_walk_here, [cluster] * len(todo), todo)
+        with _uninterrupted():
+            walks = pool.map(_walk_here, [cluster] * len(todo), todo)  # which makes the processes
+        yield from walks
     except (BrokenExecutor, OSError):
         return
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: a child that was just made would tell of it as well, before it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _here: list[Engine] = []  # of a process that was made to walk

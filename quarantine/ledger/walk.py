@@ -6,6 +6,7 @@ to its own hash there.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import psycopg
 from sqlalchemy import ColumnElement, Engine, Text, cast, select
 from sqlalchemy.exc import DatabaseError
 
+from quarantine.core.decision import Action
 from quarantine.ledger import revision
 from quarantine.ledger.chain import GENESIS, link
 from quarantine.ledger.columns import NAMES, plainly_say, wrong_column
@@ -28,6 +30,7 @@ PAGE = 4000  # rows of one query: bounds memory, and how long a transaction stay
 _OF_CHAIN = (decisions.c.seq, decisions.c.hash, decisions.c.prev_hash, decisions.c.body)
 _AT = cast(decisions.c.at, Text)  # making a time of it costs as much as all the rest, and is needed for hardly any row
 _COLUMNS = (*_OF_CHAIN, _AT, *(decisions.c[name] for name in NAMES))
+_ACTION = len(_OF_CHAIN) + 1 + NAMES.index("action")  # where it is in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,15 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """A version of a document of the rules that came into force by row `seq`."""
+
+    seq: int
+    name: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class Walked:
     """How far a stretch is sound: `seq` and `hash` are those of its last row before a fault or a gap.
 
@@ -62,6 +74,7 @@ class Walked:
     seq: int
     hash: str
     fault: Broken | None = None
+    versions: tuple[Named, ...] = ()  # that came into force in these rows
 
 
 def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
@@ -70,6 +83,7 @@ def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
     seq, last = stretch.first - 1, before
     if last is None:
         return Walked(None, seq, GENESIS)
+    versions: list[Named] = []
     for page in stretch.cut(PAGE):
         rows = _rows(engine, cluster, page)
         for row in rows:
@@ -80,7 +94,16 @@ def walk(engine: Engine, cluster: str, stretch: Stretch) -> Walked:
                 if fault is not None:
                     return Walked(before, seq, last, fault)
             seq, last = row[0], row[1]
-    return Walked(before, seq, last)
+            if row[_ACTION] == Action.POLICY:
+                versions += _named(seq, body)
+    return Walked(before, seq, last, versions=tuple(versions))
+
+
+def _named(seq: int, body: str) -> list[Named]:
+    """The version that a sound row says has come into force; none where it says that a document is no more."""
+    said = json.loads(body)
+    name, hash_ = said.get("policy"), said.get("policy_hash")
+    return [Named(seq, name, hash_)] if isinstance(name, str) and isinstance(hash_, str) else []
 
 
 def _rows(engine: Engine, cluster: str, page: Stretch) -> Sequence[Any]:

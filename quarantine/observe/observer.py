@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import ParamSpec, TypeVar
 
 import structlog
 
@@ -16,9 +18,13 @@ from quarantine.core.policy import Rules
 from quarantine.core.readings import boot_grace, needs_uptime, uptime_readings
 from quarantine.core.snapshot import Snapshot
 from quarantine.observe import machines, traces
+from quarantine.observe.tickets import Follower
 from quarantine.observe.asking import Asker
 from quarantine.observe.policies import Questions
 from quarantine.ports import Clock, Cluster, LedgerView, Metrics, Past, Procedures
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,10 @@ class Observer:
     pace: Pace = field(default_factory=Pace)
     procedures: Procedures | None = None
     past: Past | None = None  # None: decisions are recorded without a series
+    follower: Follower | None = None  # None: nothing is heard of tickets
+    asked: Mapping[str, float] = field(
+        default_factory=dict
+    )  # seconds that each policy's questions took in the last look
     _questions: Questions = field(default_factory=Questions)
 
     def snapshot(self, view: LedgerView, *, cluster: str, mode: Mode, actor: str) -> Snapshot:
@@ -70,6 +80,7 @@ class Observer:
             workloads=machines.workloads(self.cluster, ask, self.rules, view.state, answers, nodes),
             runs=machines.runs(self.procedures, self.rules, view.state),
             hardware=machines.hardware(ask, self.rules, view.state, nodes),
+            tickets={} if self.follower is None else self.follower.heard(view.state),
         )
 
     def traced(self, decisions: Sequence[Decision], before: State) -> tuple[Decision, ...]:
@@ -92,10 +103,12 @@ class Observer:
         cases = [case for case in view.state.cases.values() if case.open]
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
             asked = {
-                policy.name: pool.submit(self._questions.about, ask, rules, policy, cases, nodes, every)
+                policy.name: pool.submit(_timed, self._questions.about, ask, rules, policy, cases, nodes, every)
                 for policy in rules.policies
             }
-            return {name: future.result() for name, future in asked.items()}
+            found = {name: future.result() for name, future in asked.items()}
+        self.asked = {name: seconds for name, (_, seconds) in found.items()}
+        return {name: answers for name, (answers, _) in found.items()}
 
     def _uptime(self, ask: Asker, answers: Mapping[str, PolicyAnswers]) -> Mapping[str, Answer]:
         """Once for all policies, and only where one of them cannot do without: it names every node."""
@@ -103,6 +116,12 @@ class Observer:
         if grace is None or not any(needs_uptime(p, found=_names(answers[p.name])) for p in self.rules.policies):
             return {}
         return {reading.key: ask(promql.uptime(reading, grace)) for reading in uptime_readings(self.rules)}
+
+
+def _timed(ask: Callable[P, T], *args: P.args, **options: P.kwargs) -> tuple[T, float]:
+    """What it gives, and the seconds that it took."""
+    began = time.monotonic()
+    return ask(*args, **options), time.monotonic() - began
 
 
 def _names(answers: PolicyAnswers) -> bool:

@@ -5,6 +5,7 @@ A ticket system that does not answer must not hold the cycle: it is asked again 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +20,8 @@ EVERY = timedelta(minutes=5)  # how often one ticket is asked about
 AT_ONCE = timedelta(seconds=10)  # how long a cycle asks about tickets; what is left waits for the next one
 LONGEST_REST = timedelta(minutes=30)  # of a ticket system that does not answer
 TWICE_WITHIN = timedelta(hours=1)  # for so long after it was filed, a second ticket of its key may turn up
+
+MOST_NUDGED = 10_000  # that wait for a cycle
 
 Key = tuple[str, str]  # target, reference
 
@@ -39,12 +42,17 @@ class Follower:
     _heard: dict[Key, Heard | Failed] = field(default_factory=dict)
     _asked: dict[Key, datetime] = field(default_factory=dict)
     _rests: dict[str, _Rest] = field(default_factory=dict)  # by target
+    _nudged: set[Key] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def heard(self, state: State) -> Mapping[Key, Heard | Failed]:
         """The latest word on each ticket of the open cases. Never raises: what could not be heard is `Failed`."""
         filings = {(filing.target, filing.ref): filing for filing in _of_open_cases(state)}
         self._heard = {key: said for key, said in self._heard.items() if key in filings}
         self._asked = {key: at for key, at in self._asked.items() if key in filings}
+        with self._lock:
+            nudged, self._nudged = self._nudged, set()
+        self._asked = {key: at for key, at in self._asked.items() if key not in nudged}
         until = self.clock.now() + AT_ONCE
         for key in sorted(filings, key=self._waited):
             now = self.clock.now()
@@ -53,6 +61,12 @@ class Follower:
             if self._due(key, now):
                 self._ask(filings[key], now)
         return dict(self._heard)
+
+    def nudge(self, target: str, ref: str) -> None:
+        """Ask about this ticket in the next cycle: it is said to have changed. From any thread."""
+        with self._lock:
+            if len(self._nudged) < MOST_NUDGED:
+                self._nudged.add((target, ref))
 
     def _waited(self, key: Key) -> tuple[bool, datetime | None, Key]:
         """What was never asked about first, then what was not for longest."""

@@ -8,11 +8,11 @@ from quarantine.settings.models import (
     Prometheus,
     Settings,
     Slack,
-    Tickets,
     shipped_policies,
 )
 from quarantine.settings.reading import DEFAULT_FILE, load
 from quarantine.settings.reference import reference
+from quarantine.settings.tickets import Target, Tickets
 from quarantine.settings.values import listen_address
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Prometheus",
     "Settings",
     "Slack",
+    "Target",
     "Tickets",
     "listen_address",
     "load",

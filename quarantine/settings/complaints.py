@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from quarantine.settings.layers import Layer
+from quarantine.settings.layers import Layer, dotted
 from quarantine.settings.leaves import LEAVES, groups
 from quarantine.settings.models import Settings
 
@@ -18,6 +18,8 @@ _VERBS = ("is", "may", "must", "would")
 def complaint(error: ValidationError, layers: Sequence[Layer]) -> str:
     """The first finding, and how many more there are. `layers` from the top. It repeats no secret."""
     findings = error.errors(include_url=False, include_input=False)
+    for finding in findings:
+        finding["loc"] = tuple(part for part in finding["loc"] if part != "[key]")  # of a name, its own place
     what = _what(findings[0])
     where = _where(findings[0]["loc"], what, layers)
     more = f" ({len(findings) - 1} more after this one)" if len(findings) > 1 else ""
@@ -38,10 +40,11 @@ def _where(location: tuple[str | int, ...], what: str, layers: Sequence[Layer]) 
         for layer in layers:
             if leaf.name in what and layer.has(leaf.path):
                 return layer.where(leaf.path)
-    return ".".join(str(part) for part in location) or "The settings do not fit together"
+    return dotted(location) or "The settings do not fit together"
 
 
 _SENTENCES = {
+    "missing": "is missing",
     "model_type": "must be a mapping of names to values",
     "model_attributes_type": "must be a mapping of names to values",
     "dict_type": "must be a mapping of names to values",

@@ -14,7 +14,17 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from quarantine.adapters.policyfiles.strictyaml import load_one, read_text
 from quarantine.core.errors import UsageError
-from quarantine.settings.leaves import BY_NAME, BY_VARIABLE, LEAVES, PREFIX, SECRETS, groups
+from quarantine.settings.leaves import (
+    BY_NAME,
+    BY_VARIABLE,
+    LEAVES,
+    PREFIX,
+    SECRETS,
+    TARGETS,
+    groups,
+    is_path_option,
+    is_secret_option,
+)
 from quarantine.settings.models import Settings
 
 PathOf = tuple[str, ...]
@@ -59,6 +69,11 @@ class Layer:
         holder = self.get(path[:-1])
         if isinstance(holder, dict):
             holder.pop(path[-1], None)
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """`tickets.default`, on one line whatever somebody has written for a name."""
+    return "".join(c if c.isprintable() else "�" for c in ".".join(str(part) for part in path))
 
 
 def from_options(overrides: Mapping[str, object], environ: Mapping[str, str]) -> Layer:
@@ -119,14 +134,18 @@ def _parsed(given: Mapping[str, str]) -> dict[str, Any]:
     try:
         return _Environment(given)()
     except SettingsError:
-        broken = [v for v, leaf in BY_VARIABLE.items() if v in given and "dict" in str(leaf.field.annotation)]
-        raise UsageError(f'{" or ".join(broken)} is no JSON object; write it as {{"name": "value"}}.') from None
+        named = {leaf.variable: str(leaf.field.annotation) for leaf in LEAVES if leaf.variable in given}
+        broken = [variable for variable, kind in named.items() if "dict" in kind or "tuple" in kind]
+        is_list = any("tuple" in named[variable] for variable in broken)
+        wanted = 'list; write it as ["one"]' if is_list else 'object; write it as {"name": "value"}'
+        raise UsageError(f"{' or '.join(broken)} is no JSON {wanted}.") from None
 
 
 def _variable(path: Sequence[str | int], given: Mapping[str, str]) -> str:
     name = ".".join(str(part) for part in path[:2])
     if name in BY_NAME:
-        return BY_NAME[name].variable
+        within = dotted(path[2:])
+        return BY_NAME[name].variable + (f": {within}" if within else "")
     of_list = str(path[0]) if path else ""
     if of_list in BY_NAME:
         return BY_NAME[of_list].variable
@@ -138,6 +157,11 @@ def _unknown_variable(variable: str) -> str:
     if group in groups():
         example = next(leaf.variable for leaf in LEAVES if leaf.path[0] == group)
         return f"The variable {variable} is no setting but a group of them; set its parts, such as {example}."
+    if group.startswith("__".join(TARGETS) + "__"):
+        return (
+            f"The variable {variable} is no setting: single options of ticket targets have no variables; write them in "
+            "the file, a secret as the path in its option in `_file`."
+        )
     # Compared without the prefix that they all share.
     hint = _or_did_you_mean(
         variable.upper().removeprefix(PREFIX), [v.removeprefix(PREFIX) for v in BY_VARIABLE], PREFIX
@@ -159,7 +183,7 @@ def from_file(path: Path, environ: Mapping[str, str]) -> Layer:
 
     def where(of: Sequence[str | int]) -> str:
         line, _ = document.place(tuple(of), key=True)
-        return f"{path}:{line}: {'.'.join(str(part) for part in of)}"
+        return f"{path}:{line}: {dotted(of)}"
 
     values = {
         name: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
@@ -177,9 +201,23 @@ def from_file(path: Path, environ: Mapping[str, str]) -> Layer:
                 f"{where(secret.path)} is a secret, and this file is no place for one; "
                 f"use {its_file.name}, or the variable {secret.variable}."
             )
+    for name, option in _options(layer):
+        if is_secret_option(option):
+            raise UsageError(
+                f"{where((*TARGETS, name, option))} is a secret, and this file is no place for one; use "
+                f"{dotted((option,))}_file, "
+                "which names a file that holds it (single options of targets have no variables)."
+            )
     _place_paths(layer, path.parent, environ)
     _place_ledger(layer, path.parent)
     return layer
+
+
+def _options(layer: Layer) -> Iterator[tuple[str, str]]:
+    """Target and option of all that is said of targets. What has not the form of it is left to the models."""
+    targets = layer.get(TARGETS)
+    for name, options in targets.items() if isinstance(targets, dict) else ():
+        yield from ((name, option) for option in (list(options) if isinstance(options, dict) else ()))
 
 
 def _has_password(url: str) -> bool:
@@ -197,6 +235,13 @@ def _place_paths(layer: Layer, base: Path | None, environ: Mapping[str, str]) ->
             layer.put(leaf.path, _placed(value, base, environ))
         elif isinstance(value, list | tuple):
             layer.put(leaf.path, list(_each(value, base, environ)))
+    for name, option in _options(layer):
+        path = (*TARGETS, name, option)
+        value = layer.get(path)
+        if value is None:
+            layer.remove(path)
+        elif is_path_option(option) and isinstance(value, str):
+            layer.put(path, str(_placed(value, base, environ)))
 
 
 def _place_ledger(layer: Layer, base: Path) -> None:

@@ -10,9 +10,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from quarantine.settings.models import Group, Settings
+from quarantine.settings.group import Group
+from quarantine.settings.models import Settings
 
 PREFIX = "QUARANTINE_"
+TARGETS = ("tickets", "targets")  # below each target's name are its options, which only its kind knows
+_SECRET_WORDS = frozenset({"token", "password", "secret", "passphrase", "credential", "credentials"})
+_PATH_NAMES = frozenset({"directory", "templates"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,16 @@ class Leaf:
 
 def _holds(annotation: Any, wanted: type) -> bool:
     return annotation is wanted or any(_holds(part, wanted) for part in get_args(annotation))
+
+
+def is_secret_option(name: str) -> bool:
+    """Whether a target's option of this name is a secret: by its last word, since no model tells before it is used."""
+    return name.lower().rpartition("_")[2] in _SECRET_WORDS
+
+
+def is_path_option(name: str) -> bool:
+    """Whether a target's option of this name is a path, relative to the file that it is written in."""
+    return name in _PATH_NAMES or name.endswith(("_file", "_directory"))
 
 
 def groups() -> Mapping[str, type[BaseModel]]:

@@ -6,12 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quarantine.core.document import Name
 from quarantine.core.model import Mode
 from quarantine.core.units import Duration, format_duration
+from quarantine.settings.group import Group, Text
+from quarantine.settings.outward import Alertmanager, Heartbeat, Leader, PagerDuty
+from quarantine.settings.tickets import Tickets
 from quarantine.settings.values import (
     Database,
     LabelPrefix,
@@ -26,7 +29,6 @@ from quarantine.settings.values import (
 if TYPE_CHECKING:
     from quarantine.adapters.prometheus import PrometheusSettings
 
-Text = Annotated[str, Field(min_length=1)]
 _SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie"}
 
 
@@ -35,12 +37,6 @@ def shipped_policies() -> Path:
     package = Path(__file__).parents[1]
     packaged = package / "_policies"
     return packaged if packaged.is_dir() else package.parent / "policies"
-
-
-class Group(BaseModel):
-    """Strict about names, never changed after it is read, silent about what it was given."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Cycle(Group):
@@ -162,6 +158,20 @@ class Slack(Group):
     channel: Text | None = Field(
         default=None, description="The channel's id, such as `C0123456789`; its name will not do."
     )
+    app_token: SecretStr | None = Field(
+        default=None,
+        description="The app's token, `xapp-…`: buttons and `/quarantine` are listened to by Socket Mode, without a "
+        "door to the inside.",
+    )
+    app_token_file: Path | None = Field(default=None, description="Holds it.")
+    signing_secret: SecretStr | None = Field(
+        default=None,
+        description="The app's: buttons and `/quarantine` are listened to at `door.listen`, below `/slack`, instead.",
+    )
+    signing_secret_file: Path | None = Field(default=None, description="Holds it.")
+    digest: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = Field(
+        default=None, description="When what stands is told once a day, `07:00`, in UTC. Left out: it is not."
+    )
     base_url: SafeAddress = Field(default="https://slack.com/api/", description="Where Slack's API is.")
 
     @property
@@ -169,20 +179,10 @@ class Slack(Group):
         """Whether anything is posted."""
         return self.token is not None and self.channel is not None
 
-
-class Tickets(Group):
-    """How the provider is asked for another machine."""
-
-    kind: Literal["none", "directory"] = Field(
-        default="none", description="`directory`: each ticket is a file, for another program or a person to pick up."
-    )
-    directory: Path | None = Field(default=None, description="Where those files go.")
-
-    @model_validator(mode="after")
-    def _together(self) -> Self:
-        if (self.kind == "directory") != (self.directory is not None):
-            raise ValueError("kind: directory and the directory go together; give both or neither")
-        return self
+    @property
+    def listens(self) -> bool:
+        """Whether what people click and type is heard."""
+        return self.enabled and (self.app_token is not None or self.signing_secret is not None)
 
 
 class Procedures(Group):
@@ -200,7 +200,17 @@ class Metrics(Group):
 
     listen: ListenAddress = Field(
         default="",
-        description="Where `/metrics` is served, as `host:port` (`:9469` is every address); empty: nowhere.",
+        description="Where `/metrics` and the probes `/livez` and `/readyz` are served, as `host:port` (`:9469` is "
+        "every address); empty: nowhere.",
+    )
+
+
+class Door(Group):
+    """Where others may call in: Slack by HTTPS, and webhooks' receivers. Nothing is open by default."""
+
+    listen: ListenAddress = Field(
+        default="",
+        description="As `host:port`; empty: nowhere. It speaks plain HTTP: put what ends TLS before it.",
     )
 
 
@@ -241,11 +251,16 @@ class Settings(BaseSettings):
     prometheus: Prometheus = Field(default=Prometheus(), description="Prometheus, or what speaks its API.")
     kubernetes: Kubernetes = Field(default=Kubernetes(), description="The cluster whose nodes are looked after.")
     slack: Slack = Field(default=Slack(), description="Where people are told and asked.")
-    tickets: Tickets = Field(default=Tickets(), description="How the provider is asked for another machine.")
+    tickets: Tickets = Field(default=Tickets(), description="Where machines are reported, and replacements asked for.")
     procedures: Procedures = Field(
         default=Procedures(), description="How procedures are run: resets, reboots, burn-ins, bug reports."
     )
     metrics: Metrics = Field(default=Metrics(), description="The controller's own metrics, for a Prometheus to scrape.")
+    door: Door = Field(default=Door(), description="Where others may call in.")
+    leader: Leader = Field(default=Leader(), description="Which of several replicas acts.")
+    heartbeat: Heartbeat = Field(default=Heartbeat(), description="A sign of life to somebody who rings without it.")
+    pagerduty: PagerDuty = Field(default=PagerDuty(), description="PagerDuty, for what must wake somebody.")
+    alertmanager: Alertmanager = Field(default=Alertmanager(), description="Alertmanager, for the same.")
     log: Log = Field(default=Log(), description="What is told on stderr.")
 
     @model_validator(mode="after")
@@ -253,6 +268,12 @@ class Settings(BaseSettings):
         if self.prometheus.timeout > self.cycle.deadline:
             longest = format_duration(self.cycle.deadline)
             raise ValueError(f"prometheus.timeout may not be longer than cycle.deadline, which is {longest}")
+        return self
+
+    @model_validator(mode="after")
+    def _heard(self) -> Self:
+        if self.slack.signing_secret is not None and not self.door.listen:
+            raise ValueError("slack.signing_secret needs door.listen, where Slack calls in; or take slack.app_token")
         return self
 
     @classmethod

@@ -11,6 +11,7 @@ What only the far side can show (a connection cut in between, 429) is for the ad
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -126,6 +127,31 @@ class TicketContract:
         if desk.answerable is not Answerable.BLIND:
             assert read is not None
             assert not read.open
+
+    def test_what_was_ended_is_still_found_and_says_how_it_ended(self, desk: Tickets) -> None:
+        ticket = desk.open(example_report())
+        desk.update(ticket.ref, Update(key="closed-1", text="No longer needed.", close=True))
+
+        read = desk.read(ticket.ref)
+        if desk.answerable is not Answerable.BLIND:
+            assert read is not None
+            assert read.state.is_verdict
+            assert desk.settles or [(one.ref, one.open) for one in desk.find(ticket.key)] == [(ticket.ref, False)]
+
+    def test_text_that_no_encoding_takes_is_carried(self, desk: Tickets) -> None:
+        odd = "bell \x07 nul \x00 half \ud800 turned \u202e line\u2028end"
+        ticket = desk.open(replace(example_report(), title=odd, reason=odd))
+
+        desk.update(ticket.ref, Update(key="odd-1", text=odd))
+        assert ticket.ref
+
+    def test_what_is_long_is_carried_shortened_where_it_has_to_be(self, desk: Tickets) -> None:
+        report = example_report()
+        many = tuple(replace(report.faults[0], device=f"GPU {n}", query="x + " * 200) for n in range(100))
+        ticket = desk.open(replace(report, title="long " * 200, reason="reason " * 5000, faults=many))
+
+        desk.update(ticket.ref, Update(key="long-1", text="words " * 20_000))
+        assert ticket.ref
 
     def test_a_chart_never_costs_the_ticket(self, desk: Tickets) -> None:
         chart = Attachment(name="../chart.png", media_type="image/png", content=_PIXEL)

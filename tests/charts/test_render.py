@@ -124,7 +124,7 @@ HOSTILE = "n" * 120 + "-$x$_\x1b[2J<b>&\u202e漢字🔥\n" + "z" * 120
 def test_names_from_outside_are_text_and_stay_on_the_page(form: Format) -> None:
     shown = panel(80.0, 84.0, title=HOSTILE, said=HOSTILE, note=HOSTILE, tie=HOSTILE, unit="$\\frac{a}{b}$" * 9)
     marks = (Mark(NOW, 1, HOSTILE, 1), Mark(NOW + MINUTE, 2, HOSTILE, 2))
-    made = ChartData(HOSTILE, HOSTILE, "taken out", HOSTILE, (shown,), 3, marks, 0)
+    made = ChartData(HOSTILE, HOSTILE, "taken out", HOSTILE, HOSTILE, (shown,), 3, marks, 0)
     content = render(made, form)
     if form is Format.SVG:
         ElementTree.fromstring(content)  # noqa: S314  (our own)
@@ -185,7 +185,7 @@ BOUNDS = st.builds(Bound, VALUES, st.booleans(), st.booleans())
 @given(st.lists(VALUES, max_size=8), st.lists(BOUNDS, max_size=2), st.text())
 def test_any_chart_can_be_drawn(values: list[float], bounds: list[Bound], text: str) -> None:
     shown = panel(*values, bounds=tuple(bounds), title=text, unit=text, since=NOW - MINUTE)
-    made = ChartData(text, text, text, text, (shown,), 0, (Mark(NOW, 1, text, 1),), 0)
+    made = ChartData(text, text, text, text, text, (shown,), 0, (Mark(NOW, 1, text, 1),), 0)
     assert render(made, Format.PNG).startswith(b"\x89PNG")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -18,10 +19,14 @@ from typer.testing import CliRunner, Result
 
 from quarantine.cli import trails
 from quarantine.cli.main import app
+from quarantine.core.decision import Decision, State
+from quarantine.core.policy import LoadedPolicy
+from quarantine.core.versions import version_decisions
 from quarantine.ledger.engine import make_engine
 from quarantine.ledger.schema import decisions
 from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.trail import Head, chained
+from tests.core.world import rules
 from tests.ledger.samples import NOW, held, policy, quarantined
 
 DAY = timedelta(days=1)
@@ -147,6 +152,52 @@ def test_a_trigger_that_is_gone_and_a_policy_text_that_is_another_are_faults(
     ]
     told = json.loads(run("audit", "verify", "--output", "json").stdout)
     assert (told["sound"], told["trails"][0]["sound"], len(told["faults"])) == (False, True, 2)
+
+
+def in_force(name: str, text: str) -> tuple[Decision, LoadedPolicy]:
+    """The decision by which a version comes into force, and the version."""
+    kept = replace(policy(name, text), hash=hashlib.sha256(text.encode()).hexdigest())
+    (said,) = version_decisions(State(), rules(kept), NOW, "controller")
+    return said, kept
+
+
+def test_a_policy_text_that_is_gone_is_a_fault_until_it_is_kept_again(run: Run, ledger: SqlLedger, url: str) -> None:
+    term = ledger.take_term("pod")
+    (hot, kept), (cold, other) = in_force("gpu-hot", "kind: Policy\n"), in_force("gpu-cold", "kind: Policy # 2\n")
+    ledger.record(term, [hot, cold], [kept, other])
+    assert run("audit", "verify").exit_code == 0
+    tamper(url, "DELETE FROM policy_versions WHERE name = 'gpu-hot'")
+    result = run("audit", "verify")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1:] == [
+        f"default: the text of gpu-hot that came into force by row 4 ({kept.hash[:12]}…) is missing"
+    ]
+    tamper(url, "UPDATE policy_versions SET hash = upper(hash)")
+    assert run("audit", "verify").stdout.splitlines()[1:] == [
+        f"default: the text of gpu-cold that is kept under {other.hash.upper()[:12]}… does not have that hash",
+        f"default: the text of gpu-hot that came into force by row 4 ({kept.hash[:12]}…) is missing",
+        f"default: the text of gpu-cold that came into force by row 5 ({other.hash[:12]}…) is missing",
+    ]
+    tamper(url, "DELETE FROM policy_versions")
+    with open_ledger(url, "default", now=lambda: NOW) as again:  # a controller that starts keeps what is in force
+        again.record(again.take_term("pod-2"), [], [kept, other])
+    assert run("audit", "verify").exit_code == 0
+
+
+def test_a_policy_text_that_is_no_text_is_a_fault(run: Run, ledger: SqlLedger, url: str) -> None:
+    said, kept = in_force("gpu-hot", "kind: Policy\n")
+    ledger.record(ledger.take_term("pod"), [said], [kept])
+    tamper(url, "UPDATE policy_versions SET text = x'00ff'")
+    result = run("audit", "verify")
+    assert result.exit_code == 1
+    assert "the text of gpu-hot that is kept under" in result.stdout
+
+
+def test_a_document_that_is_no_more_has_no_text_to_be_missed(run: Run, ledger: SqlLedger) -> None:
+    """And a hash that a row names alone is not missed: older trails do not tell what came into force."""
+    gone = replace(in_force("gpu-hot", "x\n")[0], policy_hash=None)
+    ledger.record(ledger.take_term("pod"), [gone, quarantined(2)])
+    assert run("audit", "verify").exit_code == 0
 
 
 def test_how_far_it_is_goes_to_stderr(run: Run, ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +391,7 @@ def test_an_export_that_fails_leaves_no_file(run: Run, ledger: SqlLedger, url: s
 
 def test_a_reader_that_goes_away_ends_it_quietly(ledger: SqlLedger, url: str) -> None:
     ledger.record(ledger.take_term("pod"), [held(f"k{n}") for n in range(3000)])
-    command = [sys.executable, "-c", "from quarantine.cli.main import main; main()", "audit", "export"]
+    command = [sys.executable, "-c", "from quarantine.cli.start import main; main()", "audit", "export"]
     with subprocess.Popen(
         [*command, "--database-url", url],
         stdout=subprocess.PIPE,

@@ -134,7 +134,8 @@ def test_text_from_outside_is_only_text(installed: Installation, form: str) -> N
         kinds = {child.type for token in found for child in token.children or []}
         assert not kinds & {"link_open", "image", "html_inline"}
         assert not any(token.type == "html_block" for token in found)
-        assert "@team" not in told.stdout
+        text = [child.content for token in found for child in token.children or [] if child.type == "text"]
+        assert "@team" not in "".join(text), "in code, nobody is summoned"
 
 
 # --- Then -------------------------------------------------------------------------------------------------------------

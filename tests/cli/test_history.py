@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from quarantine.cli import render
 from quarantine.cli.main import app
 from quarantine.core.decision import Action, Decision
 from quarantine.core.model import Device, DeviceKind
@@ -80,6 +82,23 @@ def test_a_node_is_told_with_the_end_of_its_cases(run: Run) -> None:
     told = run("node-1").stdout
     assert told.startswith("node-1: 4 decisions and 1 case.\n")
     assert "released at 2026-10-20 12:03 UTC" in told or "back in service at 2026-10-20 12:03 UTC" in told
+
+
+@pytest.mark.usefixtures("lived")
+@pytest.mark.parametrize("printed", [f"gpu:{GPU}", f"GPU 3 ({GPU})"])
+def test_a_gpu_is_found_as_it_is_printed(run: Run, printed: str) -> None:
+    found = run(printed)
+    assert (found.exit_code, found.stdout) == (0, run(GPU).stdout), found.output
+
+
+@pytest.mark.usefixtures("lived")
+@pytest.mark.parametrize("width", [80, 100])
+def test_in_a_narrow_terminal_no_name_is_broken(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr(render, "console", lambda: Console(width=width))
+    result = run("system-a", "--until", "now")
+    assert result.exit_code == 0, result.output
+    for name in ("system-a", GPU, "2026-11-29 11:59:00"):
+        assert name in result.stdout
 
 
 def test_one_cluster_is_not_named_in_every_row(url: str, run: Run) -> None:

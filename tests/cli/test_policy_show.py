@@ -50,7 +50,7 @@ def test_the_beginning_of_its_hash_suffices(run: Run, given: str) -> None:
 
 
 def test_letter_for_letter_as_json(run: Run) -> None:
-    told = json.loads(run("abce", "--json").stdout)
+    told = json.loads(run("abce", "--output", "json").stdout)
     assert told == {
         "name": "gpu-warm",
         "hash": TWO.hash,
@@ -58,6 +58,12 @@ def test_letter_for_letter_as_json(run: Run) -> None:
         "first_seen": NOW.isoformat().replace("+00:00", "Z"),
         "text": TWO.text,
     }
+
+
+def test_markdown_has_it_as_code(run: Run) -> None:
+    told = run("abcd", "--output", "markdown").stdout
+    assert told.endswith("\n\n```yaml\nkind: Policy\nspec: {}\n```\n")
+    assert told.startswith(f"gpu-hot, {ONE.hash}, revision r1, first seen ")
 
 
 def test_no_text_moves_the_cursor_of_a_terminal(run: Run) -> None:

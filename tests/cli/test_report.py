@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -172,7 +173,7 @@ def test_a_cluster_that_is_not_there_is_named_with_those_that_are(url: str) -> N
     ("given", "said"),
     [
         (["--since", "tomorrow"], "is no time"),
-        (["--since", "400d"], "outside what a duration may be"),
+        (["--since", "2y"], "write it in days, such as 365d"),
         (["--since", "2026-11-20", "--until", "2026-11-10"], "there is no time between them"),
         (["--until", "2027-01-01"], "in the future"),
         (["--all", "--cluster", "a"], "not both"),
@@ -207,10 +208,34 @@ def test_text_from_outside_becomes_nothing_else(capsys: pytest.CaptureFixture[st
     html = MarkdownIt("commonmark").enable("table").render(text)
     assert html.count("<h") == 12 + html.count("<hr")
     assert "<a " not in html
-    assert "@team" not in html
+    assert "@team" not in re.sub("<code>.*?</code>", "", html), "in code, nobody is summoned"
+    assert "\u2060" not in html, "what is copied is what was told"
     assert html.count("<table>") == 11
     show(hostile(), "", Output.JSON)
     assert json.loads(capsys.readouterr().out)["worst"][0]["machine"] == HOSTILE
+
+
+def test_in_markdown_numbers_end_at_one_line_and_a_machine_s_key_is_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    cases, holds, sizes = history()
+    show(made([replace(one, machine="aws:///zone-a/i-0a_b") for one in cases], holds, sizes), "", Output.MARKDOWN)
+    lines = capsys.readouterr().out.splitlines()
+    worst = lines.index("#### Worst machines") + 2
+    assert lines[worst].startswith("| node | machine | pool | score |")
+    assert lines[worst + 1].startswith("| --- | --- | --- | ---: |")
+    assert "| `aws:///zone-a/i-0a_b` |" in lines[worst + 2]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_machine_s_key_is_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr(render, "console", lambda: Console(width=width))
+    cases, holds, sizes = history()
+    key = "system-uuid:4c4c4544-0051-4e10-8054-b9c04f4c5a33"
+    show(made([replace(one, machine=key, node="node-3") for one in cases], holds, sizes), "", Output.TABLE)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  node-3") and line.endswith(f": {key}") for line in lines)
+    assert max(map(len, lines)) <= width
 
 
 def test_it_fits_a_terminal_of_a_hundred_columns(

@@ -126,6 +126,7 @@ class Chat:
     """Slack: each message once by its key."""
 
     posted: dict[str, str] = field(default_factory=dict)
+    home: str = "C0GPUOPS"
 
     def find(self, key: str, channel: str = "") -> str | None:
         assert channel == ""

@@ -18,7 +18,7 @@ from quarantine.core.decision import Action, BudgetState, Decision, Dismissal, H
 from quarantine.core.model import Device, DeviceKind, Machine, Severity, Verdict
 from quarantine.core.record.trace import Trace
 from quarantine.ledger.chain import GENESIS, link
-from quarantine.ledger.codec import decode, decode_as, encode
+from quarantine.ledger.codec import decode, decode_as, dump, encode, partly, plain
 from quarantine.ledger.text import NAME, escape, fit, storable, unescape
 from tests.ledger.samples import NOW, device, evidence, held, quarantined
 
@@ -140,6 +140,17 @@ def test_every_record_comes_back(record: Any) -> None:
     read = decode_as(type(record), text)
     assert flat(read) == flat(record)
     assert encode(read) == text
+
+
+@settings(deadline=None)
+@given(record=st.one_of(DECISION, DECISION, CASE, DISMISSAL, HOLD, REQUEST))
+def test_what_is_written_at_once_is_what_json_makes_of_it(record: Any) -> None:
+    """Two ways to one text: the second time, parts of a case are remembered."""
+    assert encode(record) == dump(plain(record))
+    assert encode(record) == dump(plain(record))
+    if isinstance(record, Decision):
+        names = frozenset({"kind", "machine", "device", "verdict", "reason", "pool"})
+        assert partly(record, names) == {name: value for name, value in plain(record).items() if name in names}
 
 
 @settings(deadline=None)

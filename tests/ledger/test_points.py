@@ -17,7 +17,7 @@ from quarantine.core.decision import Decision
 from quarantine.core.errors import SchemaMismatch
 from quarantine.core.record.trace import Points, Trace
 from quarantine.ledger import trail
-from quarantine.ledger.codec import Plain, decode, decode_as, dump, encode, plain
+from quarantine.ledger.codec import decode, decode_as, dump, encode, plain
 from quarantine.ledger.points import pack, unpack
 from quarantine.ledger.store import open_ledger
 from quarantine.ledger.verify import Sound
@@ -139,10 +139,10 @@ def test_a_time_without_a_zone_is_refused() -> None:
 def test_a_trail_is_sound_whatever_its_points_unpack_to(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain is over the text as it was stored: nothing is unpacked or packed again to check it."""
 
-    def odd(data: Plain) -> str:
-        return dump(data).replace('"points":"z1:', '"points":"z9:')
+    def odd(record: object) -> str:
+        return encode(record).replace('"points":"z1:', '"points":"z9:')
 
-    monkeypatch.setattr(trail, "dump", odd)
+    monkeypatch.setattr(trail, "encode", odd)
     with open_ledger(sqlite, CLUSTER, now=now) as ledger:
         ledger.record(ledger.take_term("t"), [deciding(every(timedelta(seconds=30), 71.0))])
         assert isinstance(ledger.verify(), Sound)

@@ -38,6 +38,27 @@ from tests.settings.writing import refused, write
         ("kubernetes:\n  prefix: quarantine.gpu/\n", 2, "kubernetes.prefix is no prefix of a label"),
         ("slack:\n  base_url: http://slack.example/api/\n", 2, "would send the token in the clear"),
         ("tickets:\n  kind: directory\n", 1, "go together"),
+        ("tickets:\n  targets: [a]\n", 2, "tickets.targets must be a mapping of names to values."),
+        ("tickets:\n  targets:\n    acme: email\n", 3, "tickets.targets.acme must be a mapping of names to values."),
+        ("tickets:\n  targets:\n    acme:\n      host: a\n", 3, "tickets.targets.acme.kind is missing."),
+        ("tickets:\n  targets:\n    Acme Inc: {kind: email}\n  default: a\n", 3, "'Acme Inc' is no name"),
+        ("tickets:\n  targets:\n    acme: {kind: email}\n", 1, "name one as the default, or give providers"),
+        (
+            "tickets:\n  targets:\n    acme: {kind: email}\n  default: acne\n",
+            1,
+            "tickets: default has the target 'acne', which is not there; there are acme.",
+        ),
+        (
+            "tickets:\n  targets:\n    acme: {kind: email}\n  providers: {lab: ''}\n",
+            1,
+            "provider 'lab' has the target '', which is not there; there are acme.",
+        ),
+        (
+            "tickets: {kind: directory, directory: a, targets: {b: {kind: c}}, default: b}\n",
+            1,
+            "is short for one target; beside others write it as",
+        ),
+        ("tickets:\n  tragets: {}\n", 2, "tickets.tragets is no setting; did you mean tickets.targets."),
         ("database_url: mysql://h/d\n", 1, "is neither Postgres nor SQLite"),
         ("a: 1\na: 2\n", 2, "the key `a` is there twice"),
         ("cluster: yes\n", 1, ""),
@@ -69,6 +90,7 @@ def test_several_faults_are_counted(file: Path) -> None:
         ("QUARANTINE_PORT", "is no setting"),
         ("QUARANTINE_XYZZY", "see the reference"),
         ("QUARANTINE_TESTS", "is no setting"),
+        ("QUARANTINE_TICKETS__TARGETS__ACME__TOKEN", "single options of ticket targets have no variables"),
     ],
 )
 def test_an_unknown_variable_is_refused(variable: str, words: str) -> None:
@@ -107,6 +129,11 @@ def test_variables_that_are_not_ours_are_left_alone() -> None:
         ({"QUARANTINE_PROMETHEUS__TIMEOUT": "20"}, "QUARANTINE_PROMETHEUS__TIMEOUT: '20' is no duration"),
         ({"QUARANTINE_PROMETHEUS__HEADERS": "X-A: b"}, "QUARANTINE_PROMETHEUS__HEADERS is no JSON object"),
         ({"QUARANTINE_PROMETHEUS__HEADERS": "[1]"}, "QUARANTINE_PROMETHEUS__HEADERS must be a mapping"),
+        ({"QUARANTINE_TICKETS__TARGETS": "acme"}, "QUARANTINE_TICKETS__TARGETS is no JSON object"),
+        (
+            {"QUARANTINE_TICKETS__TARGETS": '{"acme": {"token": "hush"}}'},
+            "QUARANTINE_TICKETS__TARGETS: acme.kind is missing",
+        ),
         ({"QUARANTINE_PROMETHEUS__PASSWORD": "x"}, "QUARANTINE_PROMETHEUS__PASSWORD: a password needs its username"),
         ({"QUARANTINE_CYCLE__DEADLINE": "5s"}, "QUARANTINE_CYCLE__DEADLINE: prometheus.timeout may not be longer"),
     ],

@@ -20,6 +20,11 @@ from tests.settings.writing import EMPTY, refused, write
         ("database_url: postgresql://u:hush@db/q\n", "use database_url_file, or the variable QUARANTINE_DATABASE_URL"),
         ("database_url: postgresql://db/q?user=u&password=hush\n", "database_url is a secret"),
         ("database_url: postgresql://u:hush@[db/q\n", "database_url is a secret"),
+        (
+            "tickets:\n  targets:\n    acme: {kind: jira, api_token: hush}\n",
+            "3: tickets.targets.acme.api_token is a secret, and this file is no place for one; use api_token_file,",
+        ),
+        ("tickets: {targets: {acme: {kind: email, Password: hush}}}\n", "tickets.targets.acme.Password is a secret"),
     ],
 )
 def test_a_secret_in_the_file_is_refused(file: Path, text: str, words: str) -> None:
@@ -35,10 +40,14 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
         "QUARANTINE_SLACK__TOKEN": "xoxb-hush",
         "QUARANTINE_PROMETHEUS__BEARER_TOKEN": "hush",
         "QUARANTINE_PROMETHEUS__HEADERS": '{"X-Api-Key": "hush"}',
+        "QUARANTINE_TICKETS__TARGETS": '{"acme": {"kind": "github", "token": "hush"}}',
+        "QUARANTINE_TICKETS__DEFAULT": "acme",
     }
     settings = load(None, {}, environ)
-    for shown in (repr(settings), str(settings), repr(settings.prometheus), repr(settings.prometheus.connection())):
-        assert "hush" not in shown
+    assert settings.tickets.targets["acme"].options == {"token": "hush"}
+    connection = settings.prometheus.connection()
+    for whole in (settings, settings.tickets, settings.prometheus, connection):
+        assert "hush" not in repr(whole) + str(whole)
     for wrong in (
         {"QUARANTINE_DATABASE_URL": "mysql://u:hush@db/q"},
         {"QUARANTINE_PROMETHEUS__URL": "x://u:hush@db/q"},

@@ -72,6 +72,53 @@ log:
     assert load(file, {}, {"QUARANTINE_SLACK__TOKEN": "xoxb-1"}).slack.enabled
 
 
+def test_ticket_targets_with_the_options_of_their_kinds(file: Path) -> None:
+    write(
+        file,
+        """\
+tickets:
+  targets:
+    repairs:
+      kind: github
+      repository: acme/repairs
+      token_file: token
+      templates: letters
+      url:
+    desk: {kind: email, port: 25, recipients: [a@b.example], ca_file: ~/ca.pem}
+    disk: {kind: directory, directory: /srv/out}
+  providers: {lab: desk}
+  default: repairs
+  assets: machines.csv
+""",
+    )
+    tickets = load(file, {}, {"HOME": "/home/ops"}).tickets
+    assert {name: target.kind for name, target in tickets.chosen.items()} == {
+        "repairs": "github",
+        "desk": "email",
+        "disk": "directory",
+    }
+    here = file.parent
+    assert tickets.chosen["repairs"].options == {
+        "repository": "acme/repairs",
+        "token_file": f"{here}/token",
+        "templates": f"{here}/letters",
+    }, "relative to the file, and nothing is as if it were not written"
+    assert tickets.chosen["desk"].options == {
+        "port": 25,
+        "recipients": ["a@b.example"],
+        "ca_file": "/home/ops/ca.pem",
+    }
+    assert tickets.chosen["disk"].options == {"directory": "/srv/out"}
+    assert (tickets.usual, tickets.providers, tickets.assets) == ("repairs", {"lab": "desk"}, here / "machines.csv")
+
+
+def test_the_short_form_is_one_target_for_everybody(file: Path) -> None:
+    tickets = load(write(file, "tickets: {kind: directory, directory: out}\n"), {}, EMPTY).tickets
+    assert tickets.chosen["directory"].options == {"directory": str(file.parent / "out")}
+    assert tickets.usual == "directory"
+    assert load(None, {}, EMPTY).tickets.chosen == {}
+
+
 def test_the_environment_alone() -> None:
     settings = load(
         None,
@@ -202,3 +249,20 @@ def test_how_long_a_policy_is_new(given: str) -> None:
     assert load(None, {}, {"QUARANTINE_CYCLE__SETTLE": "0"}).cycle.settle == 0
     with pytest.raises(UsageError, match="QUARANTINE_CYCLE__SETTLE"):
         load(None, {}, {"QUARANTINE_CYCLE__SETTLE": given})
+
+
+def test_a_list_in_the_environment_is_json() -> None:
+    given = {"QUARANTINE_ALERTMANAGER__URLS": '["http://a:9093", "http://b:9093"]'}
+    assert load(None, {}, given).alertmanager.urls == ("http://a:9093", "http://b:9093")
+    with pytest.raises(UsageError, match=r'QUARANTINE_ALERTMANAGER__URLS is no JSON list; write it as \["one"\]'):
+        load(None, {}, {"QUARANTINE_ALERTMANAGER__URLS": "http://a:9093"})
+
+
+def test_slack_that_calls_in_needs_a_door() -> None:
+    with pytest.raises(UsageError, match=r"slack\.signing_secret needs door\.listen"):
+        load(None, {}, {"QUARANTINE_SLACK__SIGNING_SECRET": "s"})
+
+
+def test_the_times_of_a_lease_are_in_order() -> None:
+    with pytest.raises(UsageError, match="every must be shorter than renew_within"):
+        load(None, {}, {"QUARANTINE_LEADER__RENEW_WITHIN": "20s"})

@@ -27,6 +27,14 @@ def utc_now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - the outermost edge; the controller hands in its Clock
 
 
+def own_namespace() -> str:
+    """The pod's; `default` where this runs in none."""
+    try:
+        return (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip() or "default"
+    except OSError:
+        return "default"
+
+
 def connect(
     *,
     kubeconfig: Path | None,

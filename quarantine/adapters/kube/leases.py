@@ -29,7 +29,7 @@ class KubeLease:
     def read(self) -> LeaseRecord | None:
         """None: there is none. Raises ClusterRefused, ClusterUnavailable."""
         call = self._call("reading", "get")
-        ask = self.transport.leases("read_namespaced_lease", self.name, self.namespace)
+        ask = self.transport.leases("get_namespaced_custom_object", self.namespace, self.name)
         try:
             return self._record(call, self.transport.fetch(call, ask))
         except QuarantineError as error:
@@ -47,15 +47,17 @@ class KubeLease:
         if record.version:
             call = self._call("renewing", "update")
             ask = self.transport.leases(
-                "replace_namespaced_lease", self.name, self.namespace, body, field_manager=MANAGER
+                "replace_namespaced_custom_object", self.namespace, self.name, body, field_manager=MANAGER
             )
         else:
             call = self._call("making", "create")
-            ask = self.transport.leases("create_namespaced_lease", self.namespace, body, field_manager=MANAGER)
+            ask = self.transport.leases("create_namespaced_custom_object", self.namespace, body, field_manager=MANAGER)
         return self._record(call, self.transport.fetch(call, ask))
 
     def _call(self, doing: str, verb: str) -> Call:
-        return Call(self.transport.url, f"{doing} lease {self.namespace}/{self.name}", f"{verb} on leases")
+        return Call(
+            self.transport.url, f"{doing} lease {self.namespace}/{self.name}", f"{verb} on leases.coordination.k8s.io"
+        )
 
     def _body(self, record: LeaseRecord) -> dict[str, Any]:
         meta = {"name": self.name, "namespace": self.namespace}

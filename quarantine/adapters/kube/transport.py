@@ -65,11 +65,14 @@ class Transport:
 
         return self._ask(CustomObjectsApi(self.client), method, ("batch", "v1", namespace, "jobs", *args), options)
 
-    def leases(self, method: str, *args: object, **options: object) -> Ask:
-        """A request about Leases, by a method of the client's CoordinationV1Api."""
-        from kubernetes.client import CoordinationV1Api
+    def leases(self, method: str, namespace: str, *args: object, **options: object) -> Ask:
+        """A request about Leases, by a method of the client's CustomObjectsApi: the typed one writes a time that falls
+        on a whole second without its microseconds, which the API server refuses.
+        """
+        from kubernetes.client import CustomObjectsApi
 
-        return self._ask(CoordinationV1Api(self.client), method, args, options)
+        of = ("coordination.k8s.io", "v1", namespace, "leases")
+        return self._ask(CustomObjectsApi(self.client), method, (*of, *args), options)
 
     @contextmanager
     def answer(self, call: Call, ask: Ask) -> Iterator[BaseHTTPResponse]:

@@ -17,9 +17,9 @@ import urllib3
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 
+from quarantine.adapters.exchange import CURRENT, Exchange
 from quarantine.adapters.prometheus import ranges
 from quarantine.adapters.prometheus.answer import samples, unix_seconds
-from quarantine.adapters.prometheus.exchange import CURRENT, Exchange
 from quarantine.adapters.prometheus.options import PARAMETERS, PrometheusSettings
 from quarantine.adapters.prometheus.problems import Problem, flat, reason, too_late, translate
 from quarantine.adapters.prometheus.session import AskingSession

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import requests
 from requests.auth import AuthBase
 
+from quarantine.adapters.exchange import CURRENT, BreakableAdapter
 from quarantine.adapters.prometheus.answer import Reply, envelope
-from quarantine.adapters.prometheus.exchange import CURRENT, BreakableAdapter
 from quarantine.adapters.prometheus.options import PrometheusSettings
 from quarantine.adapters.prometheus.problems import Problem, TooMuch
 from quarantine.core.model import FailureKind

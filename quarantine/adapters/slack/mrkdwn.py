@@ -8,6 +8,7 @@ character outside the basic plane counts twice.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 TEXT_LIMIT = 3000
 FIELD_LIMIT = 2000
@@ -21,6 +22,8 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _JOINER = "\u2060"  # invisible, no width
 _BACKTICK = "\u02cb"  # a modifier letter that looks like one: within a code span a real one cannot be written
 NONE = "–"
+_LINK = re.compile(r"https?://[!#-;=?-\[\]_a-z~]+")  # no space, quote, bracket or bar that would end the link
+_LONGEST_LINK = 300
 
 
 def one_line(text: str) -> str:
@@ -51,3 +54,24 @@ def code(text: str, limit: int) -> str:
 def length(text: str) -> int:
     """As Slack counts, on the safe side: in UTF-16 units."""
     return len(text) + sum(c > "\uffff" for c in text)
+
+
+def link(url: str, label: str = "open") -> str:
+    """` <url|label>`, a link as Slack writes them; empty where it is no URL of the web, or long. `label`: our word."""
+    escaped = url.replace("&", "&amp;")
+    return f" <{escaped}|{label}>" if len(escaped) <= _LONGEST_LINK and _LINK.fullmatch(url) else ""
+
+
+def plain(text: str, limit: int) -> dict[str, Any]:
+    """A text object that Slack shows as it is."""
+    return {"type": "plain_text", "text": escape(text, limit) or NONE, "emoji": False}
+
+
+def mrkdwn(text: str, limit: int) -> dict[str, Any]:
+    """A text object of our own markup, its outside parts escaped already. `verbatim`: Slack adds no links.
+
+    Raises ValueError where it is too long: cutting it here could cut an entity or a code span in two.
+    """
+    if length(text) > limit:
+        raise ValueError(f"{length(text)} characters of markup where {limit} fit")
+    return {"type": "mrkdwn", "text": text, "verbatim": True}

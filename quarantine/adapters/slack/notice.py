@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from quarantine.adapters.slack.blocks import plain
-from quarantine.adapters.slack.mrkdwn import HEADER_LIMIT, TEXT_LIMIT, escape
-from quarantine.adapters.slack.notifier import SLACK, SlackNotifier, client_of
+from quarantine.adapters.slack.mrkdwn import HEADER_LIMIT, TEXT_LIMIT, escape, plain
+from quarantine.adapters.slack.notifier import SLACK, client_of
+from quarantine.adapters.slack.posts import Posts
 
 MOST_LINES = 20  # of a notice; Slack takes fifty blocks
 _FALLBACK = 1000
 
 
-class SlackNotices(SlackNotifier):
+class SlackNotices(Posts):
     """Implements `ports.Notices`, in the channel of the settings: whose file it is, nobody knows."""
 
     EVENT = "quarantine_notice"

@@ -20,6 +20,7 @@ The JSON document (`record.TicketRecord` is its schema; unknown keys are kept):
                   labels (hardware only)
     history, tried, evidence, swap    what is known of the machine before, what was done about it, where the evidence
                   of it is, and what to know of its exchange; empty where nothing is
+    earlier       references of tickets about the same machine from before
     assets        what the provider calls the machine, by name: its serial number, its rack
     comments      at, text, key (of the update that it was added by; the same key is not added twice)
 """
@@ -28,24 +29,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quarantine.adapters.tickets.files import only_writer, replace, translated
+from quarantine.adapters.tickets.keys import KEY, checked
+from quarantine.adapters.tickets.letter import page as shipped_page
 from quarantine.adapters.tickets.markdown import clean, one_line
 from quarantine.adapters.tickets.record import Comment, TicketRecord, record_of
-from quarantine.adapters.tickets.render import render
+from quarantine.adapters.tickets.targets import Context
 from quarantine.core.errors import TicketsRefused
 from quarantine.core.letters import CaseReport
 from quarantine.core.marks import shorten
 from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
 
-_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,199}")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
-_REF = re.compile(r"R-\d{8}-([a-z0-9][a-z0-9-]{0,199})")
+_REF = re.compile(rf"R-\d{{8}}-({KEY})")
+
+
+class DirectoryOptions(BaseModel):
+    """Where the files go."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    directory: Path
+
+
+def connect(options: Mapping[str, object], context: Context) -> DirectoryTickets:
+    """The target with these options; its folder is made with the first ticket. Raises pydantic's ValidationError."""
+    folder = DirectoryOptions.model_validate(options).directory
+    return DirectoryTickets(folder, context.now, page=context.page)
 
 
 class DirectoryTickets:
@@ -55,24 +71,35 @@ class DirectoryTickets:
     ticket that does not exist yet (or a comment not yet made) and is completed when the call is repeated.
     """
 
-    def __init__(self, path: Path, now: Callable[[], datetime], *, patience: float = 5.0) -> None:
-        """`path` is made with the first ticket. `patience`: seconds to wait for another writer of the folder."""
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], datetime],
+        *,
+        patience: float = 5.0,
+        page: Callable[[TicketRecord], str] = shipped_page,
+    ) -> None:
+        """`path` is made with the first ticket. `patience`: seconds to wait for another writer of the folder.
+
+        `page`: a ticket as people read it.
+        """
         self._folder = path
         self._now = now
         self._patience = patience
+        self._page = page
 
     answerable = Answerable.IDEMPOTENT
     settles = timedelta(0)
 
     def find(self, key: str) -> tuple[Ticket, ...]:
         """The ticket of this case, open or closed. Raises TicketsRefused where its file cannot be understood."""
-        _check_key(key)
+        checked(key)
         record = self._of_key(key)
         return () if record is None else (self._ticket(record),)
 
     def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:
         """File it. Where this case has a ticket already, open or closed, that one is returned as it is."""
-        _check_key(report.key)
+        checked(report.key)
         with translated(f"file a ticket for case {report.key}", self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             with only_writer(self._folder, self._patience):
@@ -85,7 +112,7 @@ class DirectoryTickets:
                     record = record_of(report, ref=ref, filed_at=self._now())
                     self._save(record)
                 elif not self._markdown(record.ref).exists():
-                    replace(self._markdown(record.ref), render(record))
+                    replace(self._markdown(record.ref), self._page(record))
         return self._ticket(record)
 
     def read(self, ref: str) -> Ticket | None:
@@ -125,7 +152,7 @@ class DirectoryTickets:
 
     def _save(self, record: TicketRecord) -> None:
         text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n"
-        replace(self._markdown(record.ref), render(record))
+        replace(self._markdown(record.ref), self._page(record))
         replace(self._json(record.ref), text)
 
     def _of_key(self, key: str) -> TicketRecord | None:
@@ -187,11 +214,6 @@ def _beside(report: CaseReport, attachment: Attachment) -> str:
     """`R-….chart.png`: a name of ours, whatever it is called. No ticket has a dot within its name."""
     name = _UNFIT.sub("-", attachment.name).strip(".-")[-80:] or "attachment"
     return f"{_ref_of(report)}.{name}" if not name.endswith((".json", ".md")) else f"{_ref_of(report)}.{name}.txt"
-
-
-def _check_key(key: str) -> None:
-    if not _KEY.fullmatch(key):
-        raise TicketsRefused(f"{shorten(one_line(key), 80)!r} is no case id: it must match {_KEY.pattern}")
 
 
 def _check_ref(ref: str) -> None:

@@ -5,18 +5,23 @@ Every value is escaped by the templates' environment, for the medium it is put i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
-from jinja2 import Environment
+import structlog
 
+from quarantine.adapters.tickets.example import EXAMPLES
 from quarantine.adapters.tickets.markdown import one_line
-from quarantine.adapters.tickets.record import record_of
-from quarantine.adapters.tickets.render import ASKS, environment
+from quarantine.adapters.tickets.record import TicketRecord, record_of
+from quarantine.adapters.tickets.render import MARKDOWN, PAGE, TEXT, TITLE, TemplateFault, Templates
 from quarantine.core.letters import CaseReport
 from quarantine.core.marks import shorten
 
 TITLE_MAX = 250  # characters: Jira's and GitHub's limits are 255 and 256
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +34,57 @@ class Letter:
 
 
 def letter(report: CaseReport) -> Letter:
-    """The letter of a case. The same report always gives the same one."""
+    """The letter of a case, by the shipped templates. The same report always gives the same one."""
+    return _letter(_shipped(), report)
+
+
+def page(record: TicketRecord) -> str:
+    """A ticket of the directory as people read it, by the shipped templates."""
+    return _shipped().render(PAGE, record)
+
+
+class Letters:
+    """A target's letters by its own templates. One that fails is told, and the shipped one is used instead."""
+
+    def __init__(self, own: Templates, target: str) -> None:
+        """Raises TemplateFault where a template fails on an example."""
+        self._own = own
+        self._target = target
+        self.fault = ""  # of the last letter: what its own templates failed by
+        for example in EXAMPLES:
+            _letter(own, example)
+            own.render(PAGE, record_of(example, ref="R-20260101-example", filed_at=example.opened_at))
+
+    def letter(self, report: CaseReport) -> Letter:
+        """The letter of a case."""
+        return self._tried(lambda: _letter(self._own, report), lambda: letter(report))
+
+    def page(self, record: TicketRecord) -> str:
+        """A ticket of the directory as people read it."""
+        return self._tried(lambda: self._own.render(PAGE, record), lambda: page(record))
+
+    def _tried(self, own: Callable[[], _T], shipped: Callable[[], _T]) -> _T:
+        try:
+            made = own()
+        except TemplateFault as error:
+            self.fault = str(error)
+            structlog.get_logger().warning(
+                "a ticket template failed, and the shipped one was used", target=self._target, error=self.fault
+            )
+            return shipped()
+        self.fault = ""
+        return made
+
+
+def _letter(templates: Templates, report: CaseReport) -> Letter:
     record = record_of(report, ref=report.key, filed_at=report.opened_at)
-    asked = ASKS.get(record.ask, record.ask)
     return Letter(
-        title=shorten(one_line(report.title), TITLE_MAX) or f"Case {one_line(report.key)}",
-        markdown=environment().get_template("letter.md.j2").render(ticket=record, asked=asked),
-        text=_plain().get_template("letter.txt.j2").render(ticket=record, asked=asked),
+        title=shorten(one_line(templates.render(TITLE, record)), TITLE_MAX) or f"Case {one_line(report.key)}",
+        markdown=templates.render(MARKDOWN, record),
+        text=templates.render(TEXT, record),
     )
 
 
 @cache
-def _plain() -> Environment:
-    return environment().overlay(finalize=_as_text)
-
-
-def _as_text(value: object) -> str:
-    return one_line(str(value))
+def _shipped() -> Templates:
+    return Templates()

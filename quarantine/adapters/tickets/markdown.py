@@ -24,6 +24,7 @@ _SUMMONS = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=\bwww)(?=\.)", re.IGNOR
 _JOINER = "\u2060"
 _RUNS = re.compile(r"`+")
 _NONE = "–"
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*")
 
 
 class Markdown(str):
@@ -42,9 +43,14 @@ def one_line(text: str) -> str:
     return _SPACE.sub(" ", clean(_SPACE.sub(" ", text))).strip()
 
 
+def inert(text: str) -> str:
+    """The text, which looks as before, and in which no viewer finds a link or a mention by itself."""
+    return _SUMMONS.sub(_JOINER, text)
+
+
 def escape(text: str) -> Markdown:
     """Prose from outside, on one line, that renders as itself: no markup, no HTML, no link, no mention."""
-    safe = _SUMMONS.sub(_JOINER, one_line(text))
+    safe = inert(one_line(text))
     safe = "".join(_ENTITIES.get(c, c) for c in safe)
     safe = _ACTIVE.sub(lambda found: "\\" + found[0], safe)
     return Markdown(_LINE_START.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", safe))
@@ -61,7 +67,12 @@ def code(text: str) -> Markdown:
 
 
 def code_block(text: str, language: str = "") -> Markdown:
-    """A fenced block with exactly these lines. It must start at the beginning of a line of the template."""
+    """A fenced block with exactly these lines. It must start at the beginning of a line of the template.
+
+    Raises ValueError where `language` is no name of one: it is not escaped.
+    """
+    if not _LANGUAGE.fullmatch(language):
+        raise ValueError("the language of a code block must be a word")
     content = clean(text).strip("\n")
     fence = "`" * max(3, _longest_run(content) + 1)
     return Markdown(f"{fence}{language}\n{content}\n{fence}")

@@ -77,10 +77,11 @@ class TicketRecord(_Stored):
     opened_by: str
     filed_at: AwareDatetime
     faults: tuple[StoredFault, ...]
-    history: str = ""  # nor of these five
+    history: str = ""  # nor of these six
     tried: tuple[str, ...] = ()
     evidence: str = ""
     swap: str = ""
+    earlier: tuple[str, ...] = ()
     assets: dict[str, str] = Field(default_factory=dict)
     comments: tuple[Comment, ...] = ()
     closed_at: AwareDatetime | None = None
@@ -130,6 +131,7 @@ def record_of(report: CaseReport, *, ref: str, filed_at: datetime) -> TicketReco
         tried=tuple(clean(step) for step in report.tried),
         evidence=clean(report.evidence_output),
         swap=clean(report.swap),
+        earlier=tuple(clean(ref) for ref in report.earlier),
         assets={clean(name): clean(value) for name, value in report.assets},
     )
 

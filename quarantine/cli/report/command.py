@@ -9,7 +9,7 @@ import typer
 
 from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, fail, friendly, settings
 from quarantine.cli.render import safe
-from quarantine.cli.when import past
+from quarantine.cli.when import begun
 from quarantine.core.errors import UsageError
 from quarantine.core.units import parse_duration
 
@@ -53,22 +53,20 @@ def report(
     if every and cluster is not None:
         raise UsageError("give --cluster or --all, not both")
     given, now = settings(config, database_url, cluster=cluster), app.CLOCK.now()
-    begun, over = _span(since, until, now)
+    first, over = _span(since, until, now)
     wanted = Wanted(tuple(gpus or GPUS), _cost(checkpoint), worst)
     with app.archive(given) as archive:
         if isinstance(archive, AbsentArchive):
             raise fail(f"there is no ledger at {archive.path} yet: a first cycle (quarantine run) makes it", Exit.NO)
         note = "" if every else _note(archive, given.cluster, named=cluster is not None)
-        show(summed_up(archive.material(begun, over, None if every else given.cluster), wanted), note, output)
+        show(summed_up(archive.material(first, over, None if every else given.cluster), wanted), note, output)
 
 
 def _span(since: str, until: str, now: datetime) -> tuple[datetime, datetime]:
-    begun, over = past(since, "--since", now), past(until, "--until", now)
-    if over > now:
-        raise UsageError(f"--until {until}: that is in the future; it is {now:%Y-%m-%dT%H:%M:%SZ} now")
-    if begun >= over:
+    first, over = begun(since, "--since", now), begun(until, "--until", now)
+    if first >= over:
         raise UsageError(f"--since {since} is not before --until {until}: there is no time between them")
-    return begun, over
+    return first, over
 
 
 def _cost(checkpoint: str) -> timedelta:

@@ -25,18 +25,20 @@ _STEPS = {
     "out_to_back": "taken out → back in service",
 }
 _NONE = "–"
+NOT_TOLD = "not told"
 Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table; columns from `numbers` on are of numbers. `notes` are sentences below it."""
+    """A table; columns from `numbers` on are of numbers, and `ids` are copied. `notes` are sentences below it."""
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Row]
     numbers: int
     notes: Sequence[str] = ()
+    ids: frozenset[int] = frozenset()
 
 
 def headline(report: Report) -> str:
@@ -112,7 +114,7 @@ def _worst(report: Report) -> Section:
     rows = [
         (
             ", ".join(m.nodes) if len(report.clusters) < 2 else f"{', '.join(m.nodes)} ({', '.join(m.clusters)})",
-            m.machine or "not told",
+            m.machine or NOT_TOLD,
             m.pool or _NONE,
             *(f"{n:,}" for n in (m.score, m.opened, m.out, m.told, m.refuted)),
             _hours(m.hours_out),
@@ -120,7 +122,7 @@ def _worst(report: Report) -> Section:
         for m in report.worst
     ]
     heads = ("node", "machine", "pool", "score", "cases", "out", "told", "refuted", "hours out")
-    return Section("Worst machines", heads, rows, 3)
+    return Section("Worst machines", heads, rows, 3, ids=frozenset({1}))
 
 
 # --- Machine-hours and providers --------------------------------------------------------------------------------------

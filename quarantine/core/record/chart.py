@@ -18,7 +18,7 @@ from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.model import Device
 from quarantine.core.record.marked import Mark, marks
 from quarantine.core.record.trace import Trace
-from quarantine.core.units import format_number
+from quarantine.core.units import format_duration, format_number
 
 MOST_PANELS = 4
 MOST_MARKS = 16  # of what was done; the first and the last ones are kept
@@ -88,6 +88,7 @@ class ChartData:
     case: str  # empty: no case was opened
     title: str  # what became of the node, in a few words
     reason: str  # why it was taken out, or was not
+    measured: str  # from when to when it was seen bad and in service; empty: it is not known, or never was
     panels: tuple[Panel, ...]
     more: int  # findings that have no panel
     marks: tuple[Mark, ...]  # what happened, oldest first
@@ -106,7 +107,9 @@ def chart(node: str, rows: Iterable[tuple[int, Decision]], case: str = "") -> Ch
     moments = [mark.at for mark in told]
     panels = tuple(_panel(seq, d, moments) for seq, d in found[:MOST_PANELS])
     kept, left = _few(told)
-    return ChartData(node, case, _title(own), _reason(own), panels, max(0, len(found) - MOST_PANELS), kept, left)
+    return ChartData(
+        node, case, _title(own), _reason(own), _measured(own), panels, max(0, len(found) - MOST_PANELS), kept, left
+    )
 
 
 def _seq(row: tuple[int, Decision]) -> int:
@@ -123,7 +126,7 @@ def _findings(rows: Sequence[tuple[int, Decision]]) -> list[tuple[int, Decision]
     for seq, d in rows:
         if _sends_back(d):
             again.append((seq, d))
-        if d.evidence is None or d.action not in (Action.QUARANTINE, Action.JOIN) or d.policy is None:
+        if not _is_finding(d):
             continue
         before = best.get((d.policy, d.device))
         if before is None or _worth(d) > _worth(before[1]):
@@ -132,6 +135,10 @@ def _findings(rows: Sequence[tuple[int, Decision]]) -> list[tuple[int, Decision]
     every = [*best.values(), *(row for row in again if _moment(row[1]) not in shown)]
     taken = Action.QUARANTINE
     return sorted(every, key=lambda row: (row[1].kind is not Kind.DECIDED, row[1].action is not taken, row[0]))
+
+
+def _is_finding(d: Decision) -> bool:
+    return d.evidence is not None and d.action in (Action.QUARANTINE, Action.JOIN) and d.policy is not None
 
 
 def _sends_back(d: Decision) -> bool:
@@ -150,8 +157,31 @@ def _worth(d: Decision) -> tuple[bool, bool]:
 
 
 def _title(rows: Sequence[tuple[int, Decision]]) -> str:
-    out = next((d for _, d in rows if d.phase is Phase.QUARANTINED and d.kind is Kind.DECIDED), None)
+    gate = next((d for _, d in rows if d.gate and d.kind is Kind.DECIDED), None)
+    if gate is not None:
+        return f"held at the gate since {gate.at:%Y-%m-%d %H:%M} UTC"
+    out = _taken_out(rows)
     return "not taken out" if out is None else f"taken out {out.at:%Y-%m-%d %H:%M} UTC"
+
+
+def _taken_out(rows: Sequence[tuple[int, Decision]]) -> Decision | None:
+    return next((d for _, d in rows if d.phase is Phase.QUARANTINED and d.kind is Kind.DECIDED), None)
+
+
+def _measured(rows: Sequence[tuple[int, Decision]]) -> str:
+    """How long it was seen bad before it was taken out, as the report measures it; empty where it was not."""
+    out = _taken_out(rows)
+    found = next((_seen_bad(d.evidence) for _, d in rows if _is_finding(d) and d.evidence is not None), None)
+    if out is None or found is None or found >= out.at:
+        return ""
+    length = format_duration(timedelta(seconds=max(1, round((out.at - found).total_seconds()))))
+    return f"found → taken out: {length}, from {found:%Y-%m-%d %H:%M:%S} to {out.at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _seen_bad(evidence: Evidence) -> datetime:
+    """The same moment as `Milestones.found_at`: the beginning of the trigger's window, where that is known."""
+    since = evidence.trace.since if evidence.trace is not None else None
+    return min(since or evidence.at, evidence.at)
 
 
 def _reason(rows: Sequence[tuple[int, Decision]]) -> str:

@@ -1,4 +1,4 @@
-"""A mail server on loopback that keeps what it is given: RFC 5321's order of commands, STARTTLS, AUTH PLAIN."""
+"""A mail server on loopback that keeps what it is given: RFC 5321's order of commands, STARTTLS, AUTH PLAIN, SIZE."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 _PATH = re.compile(rb"(?i)(?:FROM|TO):<([^<>\s]+@[^<>\s]+)>(?: .*)?")
+_SIZE = re.compile(rb"(?i) SIZE=(\d{1,12})")
 _LONGEST_LINE = 1000  # RFC 5321, 4.5.3.1.6, with its CRLF
 
 
@@ -23,6 +24,11 @@ class Mailbox:
     after_text: bytes = b"250 queued"  # b"" cuts the connection with the message taken
     login: tuple[str, str] | None = None  # user and password; None: anybody may
     context: ssl.SSLContext | None = None  # offers STARTTLS, and takes nothing without it
+    implicit: bool = False  # TLS from the first byte, by `context`
+    injected: bytes = b""  # what somebody in between says in the clear, in one piece with the answer to STARTTLS
+    largest: int = 10_000_000  # bytes of a message
+    tells_largest: bool = True  # before the text is sent
+    commands: list[str] = field(default_factory=list)  # the verbs, in order
 
 
 class MailDesk:
@@ -71,7 +77,10 @@ class _Session(socketserver.StreamRequestHandler):
         self.request.close()  # the one in TLS, which the server does not know of
 
     def handle(self) -> None:
+        box = self.server.box
         try:
+            if box.implicit and box.context:
+                self._secured(box.context)
             self._say(b"220 desk ESMTP")
             while line := self.rfile.readline(_LONGEST_LINE + 1):
                 verb, _, rest = line.rstrip(b"\r\n").partition(b" ")
@@ -85,13 +94,15 @@ class _Session(socketserver.StreamRequestHandler):
     def _command(self, verb: str, rest: bytes) -> bool:
         """Answer one command; whether the session goes on."""
         box = self.server.box
+        box.commands.append(verb)
         if verb in box.replies:
             return self._say(box.replies[verb])
         if verb == "EHLO":
             self._greeted = True
             offers = [b"STARTTLS"] if box.context and not self._secure else []
             offers += [b"AUTH PLAIN"] if box.login and (self._secure or not box.context) else []
-            return self._say(b"".join(b"250-%s\r\n" % offer for offer in (b"desk", *offers)) + b"250 SIZE 10000000")
+            offers += [b"SIZE %d" % box.largest] if box.tells_largest else []
+            return self._say(b"".join(b"250-%s\r\n" % offer for offer in (b"desk", *offers)) + b"250 HELP")
         if verb == "QUIT":
             self._say(b"221 bye")
             return False
@@ -115,6 +126,9 @@ class _Session(socketserver.StreamRequestHandler):
     def _transaction(self, verb: str, rest: bytes) -> bool:
         box = self.server.box
         path = _PATH.fullmatch(rest)
+        size = _SIZE.search(rest)
+        if verb == "MAIL" and size and not (box.tells_largest and int(size[1]) <= box.largest):
+            return self._say(b"552 5.3.4 too large")
         if verb == "MAIL" and path and not self._sender:
             self._sender = path[1].decode("ascii")
             return self._say(b"250 ok")
@@ -135,6 +149,8 @@ class _Session(socketserver.StreamRequestHandler):
             if not line.endswith(b"\r\n") or not line.isascii():
                 return self._say(b"554 a line of the text is too long, not ASCII, or has no CRLF")
             lines.append(line.removeprefix(b"."))
+        if sum(len(line) for line in lines) > self.server.box.largest:
+            return self._say(b"552 5.3.4 too large")
         self.server.box.taken.append((self._sender, tuple(self._recipients), b"".join(lines)))
         self._sender, self._recipients = "", []
         return self._say(self.server.box.after_text)
@@ -146,12 +162,15 @@ class _Session(socketserver.StreamRequestHandler):
         return b"235 welcome" if self._known else b"535 not " + token
 
     def _begin_tls(self, context: ssl.SSLContext) -> bool:
-        self._say(b"220 go on")
+        self._say(b"220 go on" + (b"\r\n" + self.server.box.injected if self.server.box.injected else b""))
+        self._secured(context)
+        return True
+
+    def _secured(self, context: ssl.SSLContext) -> None:
         self.rfile.close()
         self.request = context.wrap_socket(self.request, server_side=True)
         super().setup()
         self._secure, self._greeted = True, False
-        return True
 
     def _say(self, reply: bytes) -> bool:
         """Send it; an empty one ends the session instead."""

@@ -7,29 +7,54 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from quarantine.sandbox.slack.elements import accessory_problems, actions_problems, image_problems, input_problems
+from quarantine.sandbox.slack.textobjects import (
+    TEXT_KEYS,
+    Problems,
+    plain,
+    shape_problems,
+    string,
+    text_problems,
+    typed,
+    units,
+)
+
+__all__ = [
+    "MAX_BLOCKS",
+    "MAX_BLOCKS_TEXT",
+    "MAX_TEXT",
+    "metadata_problem",
+    "pings_of",
+    "problems_of",
+    "text_of",
+    "units",
+    "view_problems",
+]
+
 MAX_BLOCKS = 50
+MAX_VIEW_BLOCKS = 100
 MAX_TEXT = 40_000
 MAX_BLOCKS_TEXT = 13_000  # of all blocks together; undocumented, met in the field as msg_blocks_too_long
 MAX_METADATA = 8_000
 
-_TEXT_KEYS = {"plain_text": {"type", "text", "emoji"}, "mrkdwn": {"type", "text", "verbatim"}}
 _BLOCK_KEYS = {
     "header": {"type", "text", "block_id"},
     "section": {"type", "text", "fields", "accessory", "block_id", "expand"},
     "context": {"type", "elements", "block_id"},
     "divider": {"type", "block_id"},
+    "actions": {"type", "elements", "block_id"},
+    "input": {"type", "label", "element", "hint", "optional", "dispatch_action", "block_id"},
+    "image": {"type", "image_url", "slack_file", "alt_text", "title", "block_id"},
 }
 _PINGS = re.compile(r"<(?:!(?:here|channel|everyone|subteam\^)|@[UW])[^>]*>")
 
-Problems = Iterator[str]
 
-
-def problems_of(blocks: Any) -> list[str]:
+def problems_of(blocks: Any, most: int = MAX_BLOCKS) -> list[str]:
     """What Slack would say under `errors`; empty where it takes them."""
     if not isinstance(blocks, list):
         return ["must be an array [json-pointer:/blocks]"]
-    if len(blocks) > MAX_BLOCKS:
-        return [f"no more than {MAX_BLOCKS} items allowed [json-pointer:/blocks]"]
+    if len(blocks) > most:
+        return [f"no more than {most} items allowed [json-pointer:/blocks]"]
     found = [problem for n, block in enumerate(blocks) for problem in _block(block, f"/blocks/{n}")]
     ids = [b["block_id"] for b in blocks if isinstance(b, dict) and "block_id" in b]
     return found or (["block_id must be unique [json-pointer:/blocks]"] if len(ids) != len(set(ids)) else [])
@@ -39,7 +64,7 @@ def text_of(blocks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """The kind and the text of every text object."""
     for block in blocks:
         for item in (block.get("text"), *block.get("fields", ()), *block.get("elements", ())):
-            if isinstance(item, dict) and item.get("type") in _TEXT_KEYS:
+            if isinstance(item, dict) and item.get("type") in TEXT_KEYS:
                 yield item["type"], item["text"]
 
 
@@ -59,9 +84,28 @@ def metadata_problem(metadata: Any) -> str | None:
     return "metadata_too_large" if len(json.dumps(metadata)) > MAX_METADATA else None
 
 
-def units(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) + sum(c > "\uffff" for c in text)
+def view_problems(view: Any) -> list[str]:
+    """What Slack would say about a modal; empty where it takes it."""
+    if not isinstance(view, dict) or view.get("type") != "modal":
+        return ["unsupported type [json-pointer:/view/type]"]
+    shape = {
+        "title": plain(24),
+        "submit": plain(24),
+        "close": plain(24),
+        "private_metadata": string(3000, least=0),
+        "callback_id": string(255, least=0),
+        "external_id": string(255, least=0),
+        "clear_on_close": typed(bool),
+        "notify_on_close": typed(bool),
+        "blocks": typed(list),
+    }
+    found = [*shape_problems(view, "/view", shape, ("title", "blocks"))]
+    blocks = view.get("blocks", [])
+    found += problems_of(blocks, MAX_VIEW_BLOCKS)
+    has_input = isinstance(blocks, list) and any(isinstance(b, dict) and b.get("type") == "input" for b in blocks)
+    if has_input and "submit" not in view:
+        found.append("missing required field: submit [json-pointer:/view]")
+    return found
 
 
 def _block(block: Any, at: str) -> Problems:
@@ -79,16 +123,18 @@ def _block(block: Any, at: str) -> Problems:
 
 
 def _header(block: dict[str, Any], at: str) -> Problems:
-    yield from _text(block.get("text"), f"{at}/text", 150, kinds=("plain_text",))
+    yield from text_problems(block.get("text"), f"{at}/text", 150, kinds=("plain_text",))
 
 
 def _section(block: dict[str, Any], at: str) -> Problems:
     if "text" not in block and "fields" not in block:
         yield f"missing required field: text or fields [json-pointer:{at}]"
     if "text" in block:
-        yield from _text(block["text"], f"{at}/text", 3000)
+        yield from text_problems(block["text"], f"{at}/text", 3000)
     if "fields" in block:
         yield from _texts(block["fields"], f"{at}/fields", 2000)
+    if "accessory" in block:
+        yield from accessory_problems(block["accessory"], f"{at}/accessory")
 
 
 def _context(block: dict[str, Any], at: str) -> Problems:
@@ -99,6 +145,9 @@ _CONTENT: dict[str, Callable[[dict[str, Any], str], Problems]] = {
     "header": _header,
     "section": _section,
     "context": _context,
+    "actions": actions_problems,
+    "input": input_problems,
+    "image": image_problems,
 }
 
 
@@ -109,20 +158,4 @@ def _texts(items: Any, at: str, limit: int) -> Problems:
     if len(items) > 10:
         yield f"no more than 10 items allowed [json-pointer:{at}]"
     for n, item in enumerate(items):
-        yield from _text(item, f"{at}/{n}", limit)
-
-
-def _text(item: Any, at: str, limit: int, kinds: tuple[str, ...] = ("plain_text", "mrkdwn")) -> Problems:
-    kind = item.get("type") if isinstance(item, dict) else None
-    if kind not in kinds:
-        yield f"must be an object of type {' or '.join(kinds)} [json-pointer:{at}]"
-        return
-    for key in sorted(set(item) - _TEXT_KEYS[kind]):
-        yield f"invalid additional property: {key} [json-pointer:{at}]"
-    text = item.get("text")
-    if not isinstance(text, str):
-        yield f"must be a string [json-pointer:{at}/text]"
-    elif not text:
-        yield f"must be more than 0 characters [json-pointer:{at}/text]"
-    elif units(text) > limit:
-        yield f"must be less than {limit + 1} characters [json-pointer:{at}/text]"
+        yield from text_problems(item, f"{at}/{n}", limit)

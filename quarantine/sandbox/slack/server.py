@@ -6,9 +6,9 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl
@@ -16,11 +16,16 @@ from urllib.parse import parse_qsl
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
-from quarantine.sandbox.slack.workspace import ALL_SCOPES, Message, Refusal, Workspace
+from quarantine.sandbox.slack.acts import Acts
+from quarantine.sandbox.slack.arguments import Refusal
+from quarantine.sandbox.slack.files import Files
+from quarantine.sandbox.slack.people import Directory, Person
+from quarantine.sandbox.slack.sockets import SocketMode
+from quarantine.sandbox.slack.workspace import ALL_SCOPES, Ephemeral, Message, Workspace
 
 _START = 10.0  # seconds within which the server is up, or down
 
@@ -59,9 +64,17 @@ class _CutOff(Response):
 class SlackServer:
     """The running stand-in. `base_url` is what a WebClient is given."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(
+        self, workspace: Workspace, people: Collection[Person] = (), groups: Mapping[str, Collection[str]] | None = None
+    ) -> None:
         self.base_url = ""
         self.workspace = workspace
+        self.directory = Directory(workspace, people, groups or {})
+        self.files = Files(workspace)
+        self.sockets = SocketMode(workspace)
+        self.acts = Acts(workspace, self.directory, self.sockets)
+        for part in (self.directory, self.files, self.sockets, self.acts):
+            workspace.offer(part.methods())
         self._faults: list[Fault] = []
         self._requests: list[str] = []
         self._lock = threading.Lock()
@@ -70,6 +83,18 @@ class SlackServer:
     def messages(self) -> list[Message]:
         """All messages that were taken, oldest first."""
         return self.workspace.messages
+
+    @property
+    def ephemerals(self) -> list[Ephemeral]:
+        """All that was shown to one person alone, oldest first."""
+        return self.workspace.ephemerals
+
+    def listens_at(self, host: str) -> None:
+        """Its URLs, once it is known where it listens (host and port)."""
+        self.base_url = f"http://{host}/api/"
+        self.files.base_url = f"http://{host}/upload/v1/"
+        self.sockets.base_url = f"ws://{host}/link/"
+        self.acts.base_url = f"http://{host}/actions/"
 
     @property
     def requests(self) -> list[str]:
@@ -85,6 +110,9 @@ class SlackServer:
     def reset(self) -> None:
         """Forget messages, requests and faults: for the next test."""
         self.workspace.clear()
+        self.files.clear()
+        self.sockets.clear()
+        self.acts.clear()
         with self._lock:
             self._faults.clear()
             self._requests.clear()
@@ -100,6 +128,16 @@ class SlackServer:
             return answer
         return await _failed(fault, request)
 
+    async def put(self, request: Request) -> Response:
+        """The bytes of a file."""
+        status, told = self.files.put(request.path_params["ticket"], await request.body())
+        return PlainTextResponse(told, status)
+
+    async def respond(self, request: Request) -> Response:
+        """An answer to a response URL."""
+        status, told = self.acts.respond(request.path_params["ticket"], await request.body())
+        return PlainTextResponse(told, status)
+
     def _arrived(self, method: str) -> Fault | None:
         with self._lock:
             self._requests.append(method)
@@ -113,6 +151,8 @@ class SlackServer:
             args = _arguments(request, body)
             return JSONResponse(self.workspace.call(method, _token(request, args), args))
         except Refusal as refusal:
+            if refusal.retry_after is not None:
+                return JSONResponse(refusal.body, 429, {"Retry-After": str(refusal.retry_after)})
             return JSONResponse(refusal.body)
 
 
@@ -180,19 +220,40 @@ def serve_slack(
     scopes: Collection[str] = ALL_SCOPES,
     not_in: Collection[str] = (),
     archived: Collection[str] = (),
+    app_token: str = "",
+    people: Collection[Person] = (),
+    groups: Mapping[str, Collection[str]] | None = None,
+    pace: timedelta | None = None,
 ) -> Iterator[SlackServer]:
     """A stand-in for one workspace on a free port of 127.0.0.1, until the block ends.
 
     `channels` are ids; the bot is in all of them but `not_in`. `now` gives messages their time (default: the clock's).
+    `app_token` is the app's own, for Socket Mode; `groups` name the ids of their members; `pace` is how long a channel
+    takes no further message after one (Slack: a second).
     """
     clock = now or (lambda: datetime.now(UTC))  # noqa: TID251  (outermost: nothing is judged by it)
-    slack = SlackServer(Workspace(token, frozenset(channels), clock, frozenset(scopes), not_in, archived))
-    app = Starlette(routes=[Route("/api/{method}", slack.handle, methods=["GET", "POST"])])
+    workspace = Workspace(
+        token, frozenset(channels), clock, frozenset(scopes), not_in, archived, pace=pace, app_token=app_token
+    )
+    slack = SlackServer(workspace, people, groups)
+    routes = [
+        Route("/api/{method}", slack.handle, methods=["GET", "POST"]),
+        Route("/upload/v1/{ticket}", slack.put, methods=["POST", "PUT"]),
+        Route("/actions/{ticket}", slack.respond, methods=["POST"]),
+        WebSocketRoute("/link/", slack.sockets.connect),
+    ]
     server = _Server(
-        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            Starlette(routes=routes),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="wsproto",
+            timeout_graceful_shutdown=1,
+        )
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        slack.base_url = f"http://127.0.0.1:{listening.getsockname()[1]}/api/"
+        slack.listens_at(f"127.0.0.1:{listening.getsockname()[1]}")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="sandbox-slack", daemon=True)
         thread.start()
         try:

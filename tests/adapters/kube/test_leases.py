@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,6 +23,12 @@ MINE = LeaseRecord("pod-1/7/abc", timedelta(seconds=15), 0, AT, AT)
 @pytest.fixture
 def lease(emulated: World) -> KubeLease:
     return emulated.cluster(watch=False).lease("default", emulated.run)
+
+
+def test_a_whole_second_is_written_with_its_microseconds(lease: KubeLease) -> None:
+    whole = AT.replace(microsecond=0)
+    made = lease.write(replace(MINE, since=whole, at=whole))
+    assert (made.since, made.at) == (whole, whole)
 
 
 def test_it_is_made_renewed_and_read_as_written(lease: KubeLease) -> None:

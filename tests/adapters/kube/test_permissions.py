@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ from quarantine.core.errors import ClusterRefused, ClusterUnavailable
 from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.procedure import JobTemplate, ProcedureSpec
 from quarantine.core.workload import PodRules
-from quarantine.ports import Order
+from quarantine.ports import LeaseRecord, Order
 from quarantine.sandbox.kubeapi import KubeApi, Rule, User, rules_of, serve
 from tests.adapters.kube.podworld import create_pod
 from tests.adapters.kube.support import AT, eventually, open_cluster
@@ -35,13 +36,15 @@ EACH = [
 
 RUN = Run("q-1-burn-in-1", Purpose.BURN_IN, "burn-in", AT, AT + timedelta(hours=1))
 SPEC = ProcedureSpec(description="d", job=JobTemplate(pod={"containers": [{"name": "c", "image": "x"}]}))
+LEASE = LeaseRecord("pod-1", timedelta(seconds=15), 0, AT, AT)
 ORDER = Order(RUN, SPEC, "q-1", "n1", "", "", "quarantine.gpu/suspect")
 
 
 @pytest.fixture
 def as_granted(emulator: KubeApi, tmp_path: Path) -> Iterator[Callable[[list[Rule]], KubeCluster]]:
     """A cluster that is talked to with these rights alone."""
-    emulator.create({"kind": "Namespace", "metadata": {"name": "quarantine"}})
+    for namespace in ("quarantine", "quarantine-system"):
+        emulator.create({"kind": "Namespace", "metadata": {"name": namespace}})
     emulator.create({"kind": "Node", "metadata": {"name": "n1"}})
     opened: list[KubeCluster] = []
     with serve(emulator) as server:
@@ -60,6 +63,8 @@ def as_granted(emulator: KubeApi, tmp_path: Path) -> Iterator[Callable[[list[Rul
 def everything(api: KubeApi, cluster: KubeCluster) -> list[str]:
     """Do all that the adapter can do; what was refused."""
     raw, pod = api.get("Node", "n1")["metadata"], create_pod(api, f"p-{next(NUMBERS)}")
+    lease = cluster.lease("quarantine-system", "quarantine-controller")
+    found = api.create({"kind": "Lease", "metadata": {"name": lease.name, "namespace": lease.namespace}, "spec": {}})
     patch = NodePatch("n1", raw["uid"], raw["resourceVersion"], unschedulable=True)
     event = NodeEvent(f"n1.{next(NUMBERS)}", "n1", raw["uid"], "Quarantined", "hot", warning=True)
     asks: list[Callable[[], Any]] = [
@@ -72,6 +77,10 @@ def everything(api: KubeApi, cluster: KubeCluster) -> list[str]:
         lambda: cluster.jobs.start(ORDER),
         lambda: cluster.jobs.look([(RUN, SPEC)]),
         lambda: cluster.jobs.stop(RUN, SPEC),
+        lease.read,
+        lambda: lease.write(replace(LEASE, version=found["metadata"]["resourceVersion"])),
+        lambda: api.delete("Lease", lease.name, lease.namespace),
+        lambda: lease.write(LEASE),
     ]
     refused = []
     for ask in asks:
@@ -88,7 +97,7 @@ NUMBERS = count()
 def test_they_are_enough(emulator: KubeApi, as_granted: Callable[[list[Rule]], KubeCluster]) -> None:
     cluster = as_granted(RULES)
     assert everything(emulator, cluster) == []
-    assert {"GET", "PATCH", "POST", "DELETE"} == {r.method for r in emulator.requests}
+    assert {"GET", "PATCH", "POST", "PUT", "DELETE"} == {r.method for r in emulator.requests}
 
 
 @pytest.mark.parametrize("missing", EACH, ids=lambda rule: f"{rule.verbs[0]} {rule.resources[0]}")

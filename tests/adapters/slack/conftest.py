@@ -10,12 +10,26 @@ import pytest
 from quarantine.adapters.slack.notifier import SlackNotifier, connect
 from quarantine.core.letters import CaseReport, Fault
 from quarantine.core.model import Machine
-from quarantine.sandbox.slack import SlackServer, serve_slack
+from quarantine.sandbox.slack import Person, SlackServer, serve_slack
 
 OPENED = datetime(2026, 11, 29, 3, 12, 5, tzinfo=UTC)
 UUID = "GPU-5f1c7c1e-93f3-1d0e-8d0c-0c6a8a0b9d11"
 TOKEN = "xoxb-1-very-secret"
+APP_TOKEN = "xapp-1-A0SANDBOX-1-very-secret"
 CHANNEL = "C0GPUOPS"
+APPROVERS, OTHERS = "S0APPROVE", "S0OTHERS"  # user groups: Ann is in both, Bob in the second
+PEOPLE = (
+    Person("U0ANN", "ann"),
+    Person("U0BOB", "bob"),
+    Person("U0ODD", "<!here> ann"),
+    Person("U0GUEST", "gus", guest=True),
+    Person("U0ONE", "one", single_channel_guest=True),
+    Person("U0GONE", "gone", deleted=True),
+    Person("U0BOT", "bot", bot=True),
+    Person("U0FAR", "eve", team="T0OTHER"),
+    Person("U0SISTER", "sis", team="T0SISTER", enterprise="E0ORG"),  # of another workspace of an organization
+    Person("U0GRID", "grid", team="T0SISTER", enterprise="E0ORG", teams=("T0SANDBOX",)),  # and of ours too
+)
 
 
 class Hands:
@@ -39,7 +53,14 @@ def clock() -> Hands:
 @pytest.fixture(scope="module")
 def running(clock: Hands) -> Iterator[SlackServer]:
     with serve_slack(
-        token=TOKEN, channels=[CHANNEL, "C0NIGHT", "C0SHUT", "C0OLD"], now=clock, not_in=["C0SHUT"], archived=["C0OLD"]
+        token=TOKEN,
+        app_token=APP_TOKEN,
+        channels=[CHANNEL, "C0NIGHT", "C0SHUT", "C0OLD"],
+        now=clock,
+        not_in=["C0SHUT"],
+        archived=["C0OLD"],
+        people=PEOPLE,
+        groups={APPROVERS: ["U0ANN"], OTHERS: ["U0ANN", "U0BOB"]},
     ) as server:
         yield server
 

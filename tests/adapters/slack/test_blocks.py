@@ -11,14 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.adapters.slack.blocks import fallback, render
+from quarantine.adapters.slack import blocks as cards_blocks
 from quarantine.adapters.slack.mrkdwn import code, escape, length
+from quarantine.core.cards import Card
 from quarantine.core.letters import CaseReport, Fault
 from quarantine.core.model import Machine
 from quarantine.sandbox.slack.blockkit import pings_of, problems_of, text_of, units
 
 Maker = Callable[..., CaseReport]
 FaultMaker = Callable[..., Fault]
+
+
+def render(report: CaseReport, ticket: str) -> list[dict[str, Any]]:
+    return cards_blocks.render(Card(report, ticket=ticket))
+
+
+def fallback(report: CaseReport, ticket: str) -> str:
+    return cards_blocks.fallback(Card(report, ticket=ticket))
 
 
 def fields(blocks: list[dict[str, Any]]) -> dict[str, str]:
@@ -33,13 +42,14 @@ def texts(blocks: list[dict[str, Any]]) -> list[str]:
 def test_it_reads_at_a_glance(make_report: Maker) -> None:
     blocks = render(make_report(), "R-20261129-gpu-017-a3")
 
-    assert [b["type"] for b in blocks] == ["header", "section", "section", "section", "section", "context"]
+    assert [b["type"] for b in blocks] == ["header", "section", "section", "section", "section", "section", "context"]
     assert blocks[0]["text"] == {
         "type": "plain_text",
         "text": "gpu-017: GPU 3 (GPU-5f1c7c1e-93f3-1d0e-8d0c-0c6a8a0b9d11) suspect, please replace the machine",
         "emoji": False,
     }
     assert blocks[1]["text"]["text"] == "gpu-hot: GPU 3 of gpu-017 was above 78 °C for 5m"
+    assert blocks[2]["text"]["text"] == "*Now:* `gpu-017` is out of service."
     assert fields(blocks) == {
         "Node": "`gpu-017`",
         "Machine": "`acme://zone-2/i-0abc`",
@@ -52,13 +62,13 @@ def test_it_reads_at_a_glance(make_report: Maker) -> None:
         "Provider": "`acme`",
         "Ticket": "`R-20261129-gpu-017-a3`",
     }
-    assert blocks[3]["text"]["text"].startswith("Why it matters: A GPU that runs hotter")
-    assert blocks[4]["text"]["text"] == (
+    assert blocks[4]["text"]["text"].startswith("Why it matters: A GPU that runs hotter")
+    assert blocks[5]["text"]["text"] == (
         "*Done:* the node is cordoned and tainted: nothing new is scheduled there.\n"
         "*Asked:* please report this machine to its provider `acme` and have it replaced. "
         "Ticket `R-20261129-gpu-017-a3` is filed."
     )
-    assert [e["text"] for e in blocks[5]["elements"]] == [
+    assert [e["text"] for e in blocks[6]["elements"]] == [
         "Case `gpu-017-a3`",
         "Policy `gpu-hot`",
         "Cluster `lab`",
@@ -77,7 +87,7 @@ def test_without_a_ticket_it_says_so(make_report: Maker) -> None:
     blocks = render(make_report(), "")
 
     assert fields(blocks)["Ticket"] == "–"
-    assert blocks[4]["text"]["text"].endswith("No ticket was filed for it.")
+    assert blocks[5]["text"]["text"].endswith("No ticket was filed for it.")
     assert "Ticket" not in fallback(make_report(), "")
 
 
@@ -152,7 +162,7 @@ def test_sixty_findings_are_counted_not_listed(make_report: Maker, make_fault: F
     assert blocks[0]["text"]["text"] == "gpu-017: 60 devices suspect, please replace the machine"
     (others,) = [t for t in texts(blocks) if t.startswith("*Also found")]
     assert others.splitlines()[0] == "*Also found (59):*"
-    assert others.splitlines()[-1] == "… and 49 more"
+    assert others.splitlines()[-1] == "… and 51 more"
     assert any(t.endswith("`policy-4` and 55 more") for t in texts(blocks))
     assert problems_of(blocks) == []
 

@@ -8,6 +8,7 @@ import pytest
 
 from quarantine.adapters.slack.notice import MOST_LINES, SlackNotices, connect_notices
 from quarantine.adapters.slack.notifier import SlackNotifier
+from quarantine.core.cards import Card
 from quarantine.core.errors import NotifierRefused, NotifierUnavailable
 from quarantine.core.letters import CaseReport
 from quarantine.ports import Notices
@@ -45,7 +46,7 @@ def test_a_notice_is_no_request_for_a_swap(
 ) -> None:
     notices.tell("gpu-017-a3", "title", ["line"])
     assert notifier.find("gpu-017-a3") is None
-    notifier.post(make_report(), "")
+    notifier.post(Card(make_report()))
     assert notices.find(KEY) is None
 
 

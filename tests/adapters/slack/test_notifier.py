@@ -17,6 +17,7 @@ from slack_sdk import WebClient
 
 from quarantine.adapters.slack.blocks import render
 from quarantine.adapters.slack.notifier import SlackNotifier, connect
+from quarantine.core.cards import Card
 from quarantine.core.errors import NotifierRefused, NotifierUnavailable, UsageError
 from quarantine.core.letters import CaseReport
 from quarantine.ports import Notifier
@@ -41,11 +42,11 @@ def test_a_post_is_taken_and_found_again(slack: SlackServer, notifier: SlackNoti
     port: Notifier = notifier
     assert port.find(KEY) is None
 
-    ref = port.post(make_report(), "R-1")
+    ref = port.post(Card(make_report(), ticket="R-1"))
 
     (message,) = slack.messages
     assert ref == f"{CHANNEL}:{message.ts}"
-    assert message.blocks == render(make_report(), "R-1")
+    assert message.blocks == render(Card(make_report(), ticket="R-1"))
     assert message.metadata == {"event_type": "quarantine_case", "event_payload": {"case": KEY, "cluster": "lab"}}
     assert message.text.startswith("gpu-017: GPU 3")
     assert message.options == {
@@ -65,7 +66,7 @@ ROUTED = "C0NIGHT"
 def test_a_route_says_where_it_is_posted_and_it_is_found_there(
     slack: SlackServer, notifier: SlackNotifier, make_report: Maker
 ) -> None:
-    ref = notifier.post(make_report(channel=ROUTED), "R-1")
+    ref = notifier.post(Card(make_report(channel=ROUTED), ticket="R-1"))
 
     (message,) = slack.messages
     assert (message.channel, ref) == (ROUTED, f"{ROUTED}:{message.ts}")
@@ -76,7 +77,7 @@ def test_a_route_says_where_it_is_posted_and_it_is_found_there(
 def test_one_that_was_posted_before_the_route_was_made_is_found_in_our_own_channel(
     notifier: SlackNotifier, make_report: Maker
 ) -> None:
-    ref = notifier.post(make_report(), "")
+    ref = notifier.post(Card(make_report()))
 
     assert notifier.find(KEY, ROUTED) == ref
     assert notifier.find("another", ROUTED) is None
@@ -88,7 +89,7 @@ def test_a_route_by_name_is_refused_in_words_before_anything_is_sent(
 ) -> None:
     asked: tuple[Callable[[], object], ...] = (
         lambda: notifier.find(KEY, channel),
-        lambda: notifier.post(make_report(channel=channel), ""),
+        lambda: notifier.post(Card(make_report(channel=channel))),
     )
     for ask in asked:
         with pytest.raises(NotifierRefused, match=r"a route of the fleet file names '.*', which is no channel id"):
@@ -98,15 +99,15 @@ def test_a_route_by_name_is_refused_in_words_before_anything_is_sent(
 
 def test_a_routes_channel_that_the_bot_is_not_in_is_named(notifier: SlackNotifier, make_report: Maker) -> None:
     with pytest.raises(NotifierRefused, match="invite the bot to the channel"):
-        notifier.post(make_report(channel="C0SHUT"), "")
+        notifier.post(Card(make_report(channel="C0SHUT")))
 
 
 def test_only_the_case_of_this_cluster_is_found(
     slack: SlackServer, notifier: SlackNotifier, notifier_of: Make, make_report: Maker
 ) -> None:
     other = notifier_of(cluster="other")
-    other.post(make_report(), "")
-    notifier.post(make_report(key="gpu-017-a"), "")
+    other.post(Card(make_report()))
+    notifier.post(Card(make_report(key="gpu-017-a")))
     client = WebClient(token=TOKEN, base_url=slack.base_url, retry_handlers=[])
     client.proxy = None
     payload = {"case": KEY, "cluster": "lab"}
@@ -120,14 +121,17 @@ def test_only_the_case_of_this_cluster_is_found(
 
 
 def test_it_is_found_behind_many_later_messages(
-    slack: SlackServer, notifier: SlackNotifier, make_report: Maker
+    slack: SlackServer, notifier: SlackNotifier, make_report: Maker, advance: Advance
 ) -> None:
-    ref = notifier.post(make_report(), "")
+    ref = notifier.post(Card(make_report()))
     chatter(slack, 450)
 
     assert notifier.find(KEY) == ref
     assert notifier.find("another") is None
-    assert slack.requests.count("conversations.history") == 6
+    assert slack.requests.count("conversations.history") == 3, "one reading answers for all keys of a cycle"
+    advance(timedelta(seconds=5))
+    assert notifier.find("another") is None
+    assert slack.requests.count("conversations.history") == 6, "and for no longer"
 
 
 def test_a_channel_too_busy_to_look_through_is_never_taken_for_none(
@@ -136,7 +140,7 @@ def test_a_channel_too_busy_to_look_through_is_never_taken_for_none(
     client = WebClient(token=TOKEN, base_url=slack.base_url, retry_handlers=[])
     client.proxy = None
     notifier = SlackNotifier(client, CHANNEL, cluster="lab", now=clock, pages=2)
-    notifier.post(make_report(), "")
+    notifier.post(Card(make_report()))
     chatter(slack, 400)
 
     with pytest.raises(NotifierUnavailable, match=f"could not look through Slack channel {CHANNEL}"):
@@ -153,7 +157,7 @@ def test_messages_older_than_the_look_back_are_not_looked_at(
     notifier_of: Make, make_report: Maker, advance: Advance
 ) -> None:
     notifier = notifier_of(look_back=timedelta(days=3))
-    ref = notifier.post(make_report(), "")
+    ref = notifier.post(Card(make_report()))
     advance(timedelta(days=2, hours=23))
     assert notifier.find(KEY) == ref
     advance(timedelta(hours=2))
@@ -170,12 +174,12 @@ def test_exactly_once_when_the_answer_is_lost(
     notifier = notifier_of(timeout=timedelta(seconds=1))
     slack.fail(Fault(kind, method="chat.postMessage", stored=stored))
     with pytest.raises(NotifierUnavailable):
-        notifier.post(make_report(), "R-1")
+        notifier.post(Card(make_report(), ticket="R-1"))
 
     # What the executor does after an ambiguous failure: look, and post only where there is none.
     found = notifier.find(KEY)
     assert (found is not None) == stored
-    ref = found or notifier.post(make_report(), "R-1")
+    ref = found or notifier.post(Card(make_report(), ticket="R-1"))
 
     (message,) = slack.messages
     assert ref == f"{CHANNEL}:{message.ts}"
@@ -184,7 +188,7 @@ def test_exactly_once_when_the_answer_is_lost(
 def test_a_rate_limit_carries_its_wait(slack: SlackServer, notifier: SlackNotifier, make_report: Maker) -> None:
     slack.fail(Fault(FaultKind.RATE_LIMITED, retry_after="17"))
     with pytest.raises(NotifierUnavailable, match=r"is busy .* asks to wait 17 s") as caught:
-        notifier.post(make_report(), "")
+        notifier.post(Card(make_report()))
     assert caught.value.retry_after == timedelta(seconds=17)
     assert slack.requests == ["chat.postMessage"]
 
@@ -217,9 +221,11 @@ def test_what_may_pass_is_unavailable_in_one_sentence(
     notifier = notifier_of(timeout=timedelta(seconds=1))
     slack.fail(Fault(kind))
     with pytest.raises(NotifierUnavailable, match=sentence) as caught:
-        {"find": lambda: notifier.find(KEY), "post": lambda: notifier.post(make_report(), ""), "check": notifier.check}[
-            verb
-        ]()
+        {
+            "find": lambda: notifier.find(KEY),
+            "post": lambda: notifier.post(Card(make_report())),
+            "check": notifier.check,
+        }[verb]()
 
     assert slack.base_url in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -283,7 +289,7 @@ HTTP = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json"
 )
 def test_answers_that_are_not_slacks(answer: bytes, notifier_of: Make, make_report: Maker) -> None:
     with answering(answer) as url, pytest.raises(NotifierUnavailable, match="Slack at") as caught:
-        notifier_of(base_url=url).post(make_report(), "")
+        notifier_of(base_url=url).post(Card(make_report()))
     assert "\n" not in str(caught.value)
     assert TOKEN not in words(caught.value)
 
@@ -324,7 +330,7 @@ def test_what_will_not_pass_is_refused_with_what_to_do(
     changes: dict[str, str], code: str, advice: str, notifier_of: Make, make_report: Maker
 ) -> None:
     with pytest.raises(NotifierRefused, match=f"answered {code}: {advice}") as caught:
-        notifier_of(**changes).post(make_report(), "")
+        notifier_of(**changes).post(Card(make_report()))
     assert "secret" not in words(caught.value)
 
 

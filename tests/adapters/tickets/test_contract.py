@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quarantine.adapters.tickets.directory import DirectoryTickets
+from quarantine.adapters.tickets.targets import Context, target
 from quarantine.core.letters import CaseReport
 from quarantine.core.tickets import Attachment, Ticket
 from quarantine.ports import Tickets
@@ -26,6 +27,21 @@ class TestDirectory(TicketContract):
     @pytest.fixture
     def desk(self, tmp_path: Path) -> Tickets:
         return DirectoryTickets(tmp_path / "tickets", _now)
+
+
+class TestAsTheSettingsHaveIt(TicketContract):
+    """With the options that every kind has."""
+
+    @pytest.fixture
+    def desk(self, tmp_path: Path) -> Tickets:
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "title.j2").write_text("RMA {{ ticket.node }}")
+        options = {
+            "directory": str(tmp_path / "tickets"),
+            "templates": str(tmp_path / "letters"),
+            "categories": {"GPU": "Hardware"},
+        }
+        return target("directory", options, Context("lab", _now, None, "disk"))
 
 
 class _Forgetful(DirectoryTickets):

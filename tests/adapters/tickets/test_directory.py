@@ -315,9 +315,9 @@ HOSTILE_NAMES = ["../x", "a/b", "..", "", "A", "a.b", "a\n", "a b", "-a", "x" * 
 def test_a_key_that_is_no_case_id_is_refused(
     key: str, tickets: DirectoryTickets, make_report: Maker, folder: Path
 ) -> None:
-    with pytest.raises(TicketsRefused, match="is no case id"):
+    with pytest.raises(TicketsRefused, match="is no key of a ticket"):
         tickets.find(key)
-    with pytest.raises(TicketsRefused, match="is no case id"):
+    with pytest.raises(TicketsRefused, match="is no key of a ticket"):
         tickets.open(make_report(key=key))
     assert not folder.exists()
 

@@ -15,7 +15,12 @@ Maker = Callable[..., CaseReport]
 
 def test_both_bodies_say_which_machine_what_is_wrong_and_what_is_asked(make_report: Maker) -> None:
     said = letter(
-        make_report(assets=(("rack", "B12"),), evidence_output="s3://bucket/x", tried=("reset by r: failed",))
+        make_report(
+            assets=(("rack", "B12"),),
+            evidence_output="s3://bucket/x",
+            tried=("reset by r: failed",),
+            earlier=("R-20251101-gpu-017-9c",),
+        )
     )
 
     for body in (said.markdown, said.text):
@@ -27,6 +32,7 @@ def test_both_bodies_say_which_machine_what_is_wrong_and_what_is_asked(make_repo
             "B12",
             "gpu-017-a3",
             "s3://bucket/x",
+            "R-20251101-gpu-017-9c",
         ):
             assert fact in body
         assert "reset by r: failed" in body

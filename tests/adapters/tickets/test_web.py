@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from quarantine.adapters.tickets import web as module
-from quarantine.adapters.tickets.web import Web, base_url, retry_after, secret_of
+from quarantine.adapters import web as module
+from quarantine.adapters.tickets.web import Web, base_url, secret_of
+from quarantine.adapters.web import retry_after
 from quarantine.core.errors import TicketsRefused, TicketsUnavailable, TicketsUncertain
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -52,6 +55,29 @@ class Far:
         self._thread.join(5)
         for connection in self._held:
             connection.close()
+
+
+class Dripping:
+    """A server whose answer has one more header each 50 ms, for ever."""
+
+    def __enter__(self) -> str:
+        self._over = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._drip)
+        self._thread.start()
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _drip(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not self._over.wait(0.05):
+                connection.sendall(b"x")
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(5)
+        self._listener.close()
 
 
 def answer(status: int, body: object = None, headers: str = "") -> bytes:
@@ -107,13 +133,15 @@ def test_a_password_of_netrc_is_not_sent(far: Far, tmp_path: Path, monkeypatch: 
     ],
 )
 def test_what_went_wrong(far: Far, said: bytes | None, reading: type[Exception], writing: type[Exception]) -> None:
-    far.script = [said, said]
+    far.script = [said, said, said]
     with pytest.raises(reading) as read:
         client(far, wait=0.3).call("find a ticket").get("/tickets")
+    with pytest.raises(reading) as asked:
+        client(far, wait=0.3).call("find a ticket").ask("/search", {})
     with pytest.raises(writing) as wrote:
         client(far, wait=0.3).call("file a ticket").send("POST", "/tickets", {})
-    assert (read.type, wrote.type) == (reading, writing)
-    assert len(far.asked) == 2, "nothing is tried twice"
+    assert (read.type, asked.type, wrote.type) == (reading, reading, writing)
+    assert len(far.asked) == 3, "nothing is tried twice"
 
 
 def test_nothing_was_asked_for_where_nobody_listens() -> None:
@@ -157,6 +185,9 @@ def test_a_link_to_another_host_is_not_followed(far: Far) -> None:
         ({"Retry-After": "soon"}, None),
         ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(NOW.timestamp()) + 90)}, 90),
         ({"X-RateLimit-Remaining": "5", "X-RateLimit-Reset": str(int(NOW.timestamp()) + 90)}, None),
+        ({"X-RateLimit-Reset": "2026-11-29T12:02Z"}, 120),
+        ({"X-RateLimit-Reset": "2026-11-29T12:02Z", "X-RateLimit-Remaining": "7"}, None),
+        ({"X-RateLimit-Reset": "2026-11-29T12:02"}, None),
         ({}, None),
     ],
 )
@@ -169,6 +200,32 @@ def test_the_far_side_says_when_to_come_back(far: Far) -> None:
     with pytest.raises(TicketsUnavailable) as raised:
         client(far).call("find a ticket").get("/tickets")
     assert raised.value.retry_after == timedelta(seconds=12)
+
+
+def test_and_where_it_does_not_say_a_minute_is_waited(far: Far) -> None:
+    far.script = [answer(403, {"message": "You have exceeded a secondary rate limit"})]
+    with pytest.raises(TicketsUnavailable) as raised:
+        client(far).call("find a ticket").get("/tickets")
+    assert raised.value.retry_after == timedelta(minutes=1)
+
+
+def test_nothing_is_left_running(far: Far) -> None:
+    far.script = [answer(200, []), answer(500)]
+    client(far).call("ask").get("/tickets")
+    with pytest.raises(TicketsUnavailable):
+        client(far).call("ask").get("/tickets")
+    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer) and not one.finished.is_set()]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_one_that_sends_a_byte_now_and_then_is_broken_off(method: str) -> None:
+    with Dripping() as url:
+        web = Web(url, lambda: "Bearer x", name="the desk", now=lambda: NOW, whole=0.4)
+        begun = time.monotonic()
+        with pytest.raises(TicketsUnavailable, match=r"more than 0.4 s") as raised:
+            web.call("ask").get("/tickets") if method == "GET" else web.call("ask").send("POST", "/tickets", {})
+        assert time.monotonic() - begun < 5
+    assert raised.type is (TicketsUnavailable if method == "GET" else TicketsUncertain)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from quarantine.core.case import Effect, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.model import Device, DeviceKind
+from quarantine.core.record.chapters import Chapter, chapters
 from quarantine.core.record.chart import LARGEST, MOST_MARKS, MOST_PANELS, Bound, ChartData, bounds_of, chart
 from quarantine.core.record.trace import Trace
 from quarantine.core.trigger import Trigger, threshold_text
@@ -49,6 +51,11 @@ def drawn(*rows: Row, case: str = CASE) -> ChartData:
     return made
 
 
+def one_case(rows: list[Row]) -> Chapter:
+    (chapter,) = (c for c in chapters(rows).chapters if c.case is not None)
+    return chapter
+
+
 # --- A whole case -----------------------------------------------------------------------------------------------------
 
 
@@ -59,15 +66,19 @@ def test_a_whole_case() -> None:
     assert made is not None
     (panel,) = made.panels
     assert made.title == "taken out 2026-11-29 12:00 UTC"
+    assert made.measured == "found → taken out: 5m, from 2026-11-29 11:55:00 to 2026-11-29 12:00:00 UTC"
+    times = one_case(rows).times
+    assert times is not None
+    assert (times.found_at, times.out_at) == (NOW - 5 * MINUTE, NOW), "which the report calls found → taken out"
     assert panel.title == "GPU 3 (GPU-node-3-3) · gpu.temperature · policy gpu-hot"
     assert panel.said == "84 °C at 2026-11-29 12:00:00 UTC; bad is above 78 °C for 5m, 10% tolerated"
     assert panel.bounds == (Bound(78.0, above=True),)
     assert panel.since == NOW - 5 * MINUTE
     assert panel.tie.startswith(f"decision #{rows[0][0]} · policy gpu-hot ")
     assert panel.tie.endswith(", revision abc123")
-    told = [mark.text for mark in made.marks]
-    wanted = ["found bad", "quarantined", "cordoned and tainted", "ticket r", "drained", "replacement wanted"]
-    wanted += ["replacement asked for: r", "swapped", "probation begins", "released", "marks taken off"]
+    told = [re.sub(r"(ticket|for:) [-A-Z0-9a-z]+$", r"\1 …", mark.text) for mark in made.marks]
+    wanted = ["found bad", "quarantined", "cordoned and tainted", "ticket …", "drained", "replacement wanted"]
+    wanted += ["replacement asked for: …", "swapped", "probation begins", "released", "marks taken off"]
     assert [text for text in wanted if text not in told] == []
     assert [told.index(text) for text in wanted] == sorted(told.index(text) for text in wanted)
     assert [mark.number for mark in made.marks if made.left_out == 0] == list(range(1, len(told) + 1))
@@ -79,6 +90,42 @@ def test_other_cases_and_other_nodes_are_not_in_it() -> None:
     assert drawn(found(), other, stranger) == drawn(found())
     assert chart("node-3", [stranger], "") is None
     assert chart("node-3", [], CASE) is None
+
+
+def gated(seq: int = 1) -> Row:
+    made = Decision(
+        NOW,
+        Kind.DECIDED,
+        Action.PROVE,
+        "node-3 is new",
+        "controller 1",
+        node="node-3",
+        case=CASE,
+        phase=Phase.PROBATION,
+        gate=True,
+    )
+    return seq, made
+
+
+def test_a_machine_at_the_gate_is_out_though_nothing_was_found() -> None:
+    made = drawn(gated())
+    assert (made.title, made.reason) == ("held at the gate since 2026-11-29 12:00 UTC", "node-3 is new")
+    assert made.measured == ""
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (NOW, "6s, from 2026-11-29 12:00:00 "),
+        (NOW - 90 * MINUTE, "1h30m6s, from 2026-11-29 10:30:00 "),
+        (NOW + timedelta(seconds=5.9), "1s, from 2026-11-29 12:00:05 "),
+        (NOW + timedelta(seconds=6), ""),
+        (NOW + MINUTE, ""),  # by a clock that is ahead
+    ],
+)
+def test_how_long_it_was_seen_bad_before(at: datetime, said: str) -> None:
+    made = drawn(found(at=at, trace=None))
+    assert made.measured == (said and f"found → taken out: {said}to 2026-11-29 12:00:06 UTC")
 
 
 def test_what_was_found_without_a_case() -> None:

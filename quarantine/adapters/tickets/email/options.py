@@ -38,7 +38,7 @@ class EmailOptions(BaseModel):
     port: int = Field(default=0, ge=0, le=65535)  # 0: the usual one of `security`
     security: Literal["starttls", "tls", "none"] = "starttls"  # none: only to this machine itself
     ca_file: Path | None = None  # None: the system's
-    username: str = ""
+    username: str = Field(default="", pattern=r"^[\x21-\x7e]*$")  # what the login can carry
     password: SecretStr | None = None
     password_file: Path | None = None
     sender: MailAddress

@@ -1,7 +1,11 @@
 """Tickets as issues of one GitHub repository, found by a label that is the case's own.
 
-The list of issues is read, never the search, whose index is late. Images cannot be attached through the API: the note
-of the ticket says so. What the provider says is a label, `provider/acknowledged` and so on for each `TicketState`.
+The list of issues is read, never the search, whose index is late. What the provider says is a label,
+`provider/acknowledged` and so on for each `TicketState`.
+
+GitHub says 404 to whoever may not look, 410 of an issue that was deleted, 301 of one that was moved to another
+repository ("Get an issue"), and drops the labels of whoever may not set them ("Create an issue": only users with push
+access). So a label is made first, by a call that says no where that is so.
 """
 
 from __future__ import annotations
@@ -9,12 +13,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 
+from quarantine.adapters.tickets.github.charts import Charts
+from quarantine.adapters.tickets.keys import checked
 from quarantine.adapters.tickets.letter import Letter
 from quarantine.adapters.tickets.markdown import escape
-from quarantine.adapters.tickets.web import Call, Web
+from quarantine.adapters.tickets.web import Call, Web, settling
 from quarantine.core.errors import TicketsRefused
 from quarantine.core.letters import CaseReport
 from quarantine.core.marks import shorten
@@ -41,18 +48,23 @@ class GitHubIssues:
         repository: str,
         letter: Callable[[CaseReport], Letter],
         states: Mapping[str, TicketState] | None = None,
+        charts: str = "",
     ) -> None:
-        """`web` must send HEADERS. `states`: labels that mean a state, beside the `provider/…` ones."""
+        """`web` must send HEADERS. `states`: labels that mean a state, beside the `provider/…` ones.
+
+        `charts`: the branch that charts are committed to; empty: none are.
+        """
         if not _REPOSITORY.fullmatch(repository):
             raise ValueError("the repository must be written owner/name")
         self._web = web
         self._repository = repository
         self._letter = letter
+        self._charts = Charts(repository, charts)
         self._states = {word.lower(): state for word, state in {**_STATES, **(states or {})}.items()}
 
     def find(self, key: str) -> tuple[Ticket, ...]:
         """All issues with the case's label, open and closed, oldest first."""
-        call = self._web.call(f"look for the issue of case {key}")
+        call = self._web.call(f"look for the issue of case {checked(key)}")
         query = {
             "labels": label_of(key),
             "state": "all",
@@ -64,51 +76,67 @@ class GitHubIssues:
         return tuple(ticket for ticket in found if ticket is not None)
 
     def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:
-        """File it. The label is made first: GitHub drops labels silently where the token may not set them."""
-        call = self._web.call(f"file an issue for case {report.key}")
+        """File it. An issue without its label could not be found again, so the label is made first."""
+        call = self._web.call(f"file an issue for case {checked(report.key)}")
         label, letter = label_of(report.key), self._letter(report)
-        unmade = (HTTPStatus.UNPROCESSABLE_ENTITY,)
-        call.send("POST", self._path("labels"), {"name": label, "color": "b60205"}, known=unmade)
-        body = f"<!-- quarantine:case:{report.key} -->\n\n{shorten(letter.markdown, _BODY)}"
+        self._make(call, label)
+        shown = [self._charts.put(call, report.key, attachment) for attachment in attachments]
+        parts = [f"<!-- quarantine:case:{report.key} -->", *(picture for picture, _ in shown if picture)]
+        body = "\n\n".join([*parts, shorten(letter.markdown, _BODY)])
         title = shorten(letter.title, _TITLE)
-        answer = call.send("POST", self._path("issues"), {"title": title, "body": body, "labels": [label]})
-        ticket = self._ticket(call, answer.body, report.key, wrote=True)
-        if ticket is None:
-            call.garbled(answer, wrote=True)
-        notes = []
+        with settling(self.settles):
+            answer = call.send("POST", self._path("issues"), {"title": title, "body": body, "labels": [label]})
+            ticket = self._ticket(call, answer.body, report.key, wrote=True)
+            if ticket is None:
+                call.garbled(answer, wrote=True)
+        notes = [note for _, note in shown if note]
         if label not in _labels(answer.body):
             notes.append(f"GitHub did not set the label {label}: set it by hand, and let the token write issues")
-        if attachments:
-            notes.append("GitHub's API takes no files: the chart is not attached")
-        return Ticket(ticket.ref, ticket.key, ticket.status, ticket.url, ticket.state, ticket.open, "; ".join(notes))
+        return replace(ticket, note="; ".join(dict.fromkeys(notes)))
 
     def read(self, ref: str) -> Ticket | None:
         """Its present state; None where it was deleted. Raises TicketsRefused where the token sees no repository."""
         number = self._number(ref)
         call = self._web.call(f"read issue {ref}")
-        answer = call.get(self._path(f"issues/{number}"), known=(HTTPStatus.NOT_FOUND, HTTPStatus.GONE))
-        if answer.status == HTTPStatus.NOT_FOUND:
-            # GitHub says 404 to whoever may not look, too.
-            call.get(f"/repos/{self._repository}")
-        if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-            return None
-        return self._ticket(call, answer.body, None)
+        return self._read(call, ref, number)
 
     def update(self, ref: str, update: Update) -> None:
         """Comment, unless a comment carries this update's key already; then close."""
         number = self._number(ref)
         call = self._web.call(f"add to issue {ref}")
-        marker = f"<!-- quarantine:update:{update.key} -->"
+        marker = f"<!-- quarantine:update:{checked(update.key)} -->"
         path = self._path(f"issues/{number}/comments")
-        if not any(marker in str(item.get("body")) for item in _pages(call, path, {"per_page": "100"})):
+        # At its beginning: an answer that quotes the comment may have the mark in it as well.
+        if not any(str(item.get("body")).startswith(marker) for item in _pages(call, path, {"per_page": "100"})):
             text = "  \n".join(escape(line) for line in update.text.splitlines())
             call.send("POST", path, {"body": f"{marker}\n\n{shorten(text, _BODY)}"})
         if update.close:
             # Again where it is closed: that changes nothing but the reason, which a provider may have given.
-            issue = self.read(ref)
+            issue = self._read(call, ref, number)
             if issue is not None and issue.open:
                 body = {"state": "closed", "state_reason": "completed"}
                 call.send("PATCH", self._path(f"issues/{number}"), body)
+
+    def _make(self, call: Call, label: str) -> None:
+        """The label, unless it is there already, from an attempt whose answer was lost."""
+        known = (HTTPStatus.UNPROCESSABLE_ENTITY,)
+        answer = call.send("POST", self._path("labels"), {"name": label, "color": "b60205"}, known=known)
+        match answer.body:
+            case {"errors": [{"code": "already_exists"}, *_]}:
+                return
+        if answer.status in known:
+            raise TicketsRefused(f"GitHub does not make the label {label} in {self._repository}: make it by hand")
+
+    def _read(self, call: Call, ref: str, number: int) -> Ticket | None:
+        known = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE, HTTPStatus.MOVED_PERMANENTLY)
+        answer = call.get(self._path(f"issues/{number}"), known=known)
+        if answer.status == HTTPStatus.MOVED_PERMANENTLY:
+            raise TicketsRefused(f"issue {ref} was moved to another repository: follow it there by hand")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            call.get(f"/repos/{self._repository}")  # refused to whoever may not look
+        if answer.status in known:
+            return None
+        return self._ticket(call, answer.body, None)
 
     def _path(self, rest: str) -> str:
         return f"/repos/{self._repository}/{rest}"

@@ -19,6 +19,7 @@ class GitHubOptions(BaseModel):
     url: str = "https://api.github.com"  # GitHub Enterprise Server: https://<host>/api/v3
     token: SecretStr | None = None
     token_file: Path | None = None  # read anew for each call
+    charts: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._/-]{0,199})?$")  # a branch; empty: none are kept
     states: dict[str, TicketState] = Field(default_factory=dict)  # label to state, beside `provider/<state>`
 
     @field_validator("url")

@@ -21,7 +21,7 @@ CURRENT: ContextVar[Exchange | None] = ContextVar("current exchange", default=No
 
 
 class Exchange:
-    """What one query does on the wire, within `seconds` from now. `matrix`: its answer is one, and no vector."""
+    """What one request does on the wire, within `seconds` from now. `matrix`: of a query, whose answer is one."""
 
     def __init__(self, seconds: float, *, matrix: bool = False) -> None:
         self.matrix = matrix
