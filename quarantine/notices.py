@@ -70,6 +70,11 @@ NEEDS_A_PERSON: Mapping[HeldBy, tuple[str, str]] = {
         "something could not be done for a case, and is not tried again",
         "Do it by hand, as its reason says; `quarantine history NODE` tells what stood in the way.",
     ),
+    HeldBy.PROVIDER: (
+        "a provider has not done what was asked",
+        "Its ticket says how far it is. `quarantine repaired NODE` once the machine is mended or another one, "
+        "`quarantine release NODE` puts it back as it is.",
+    ),
     HeldBy.BROKEN_ANNOTATION: (
         "an annotation on a node cannot be read, and counts for nothing",
         "Write it as its reason says.",

@@ -18,7 +18,7 @@ from quarantine.core.workload import Pod
 from quarantine.execute.outcome import Outcome
 from quarantine.ports import Desks, Notifier, Tickets
 
-_NO_TICKETS = "no ticket system is configured (tickets.kind)"
+_NO_TICKETS = "no ticket system is configured (tickets.targets and tickets.default)"
 _MAYBE = "the provider of {} was perhaps told, and is not told again by itself, since nothing can be looked up there"
 _ENDED = {
     Phase.RELEASED: "the machine is back in service",
