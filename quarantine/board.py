@@ -51,6 +51,7 @@ class Board:
     _rest: Tries = field(default_factory=Tries)  # while Slack does not answer
     _shows: Pace = field(default_factory=lambda: Pace(SHOWS, MINUTE))
     _looks: Pace = field(default_factory=lambda: Pace(SHOWS, MINUTE))
+    _charts: Tries = field(default_factory=Tries)  # of all cases: where a scope is missing, none can be attached
     _replies: dict[str, Pace] = field(default_factory=dict)  # by channel
 
     def tell(self, snapshot: Snapshot, state: State, rules: Rules) -> list[str]:
@@ -140,8 +141,10 @@ class Board:
         for message in [m for m in known if (m.behind or m.thread is None) and m.telling.due(now)][:MOST_TOLD]:
             if self._looks.free(self.clock.now()) and self._pace(message).free(self.clock.now()):
                 yield f"the story of {message.name} on Slack", message.telling, partial(self._story, message)
-        for message in [m for m in known if self._wants_chart(m) and m.charting.due(now)][:1]:
-            yield f"the chart of {message.name} on Slack", message.charting, partial(self._chart, message)
+        known.sort(key=lambda m: (m.charting.count, m.ref))
+        wanting = [m for m in known if self._wants_chart(m) and m.charting.due(now)] if self._charts.due(now) else []
+        for message in wanting[:1]:
+            yield f"the chart of {message.name} on Slack", self._charts, partial(self._chart, message)
 
     def _try(self, what: str, tries: Tries, act: Callable[[], None]) -> str:
         """Why it is put off; empty where it is done."""
@@ -216,7 +219,7 @@ class Board:
         if content is None:
             return
         message.attaching = True  # until the answer is here
-        message.charting.wait(self.clock.now() + SETTLES)
+        message.charting.failed(self.clock.now(), at_least=SETTLES)
         self.notifier.attach(message.ref, Attachment(_picture(what), "image/png", content), _alternative(what, data))
         message.attaching, message.charted = False, True
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 
 import structlog
 from pydantic import ValidationError
 
-from quarantine import answering
 from quarantine.adapters import door
-from quarantine.adapters.slack.commands import Views
-from quarantine.adapters.slack.desk import Answers
+from quarantine.adapters.slack import telling
 from quarantine.adapters.slack.inbound import Inbound, connect_inbound
 from quarantine.adapters.tickets import webhook
 from quarantine.adapters.web import secret_of
@@ -69,7 +67,7 @@ def _slack(
         secret = secret_of(slack.signing_secret, file, "signing secret of Slack", refused=NotifierRefused)
     return connect_inbound(
         slack.token.get_secret_value(),
-        _answers(ledger),
+        telling.answers(lambda: nullcontext(ledger)),
         app_token=slack.app_token.get_secret_value() if slack.app_token is not None else "",
         signing_secret=secret,
         groups=lambda: approvers(rules()),
@@ -82,21 +80,6 @@ def approvers(rules: Rules) -> frozenset[str]:
     """The Slack user groups that any policy in force wants an approval of."""
     asked = (policy.spec.response.approval for policy in rules.policies)
     return frozenset(one.by for one in asked if one is not None and one.by is not None)
-
-
-def _answers(ledger: LedgerReader) -> Answers:
-    def evidence(case: str) -> list[str]:
-        return answering.evidence(case, ledger.decisions(case=case))
-
-    def explain(node: str) -> list[str]:
-        return answering.story(node, ledger.load(), ledger.decisions(node=node))
-
-    return Answers(
-        ask=ledger.ask,
-        standing=lambda case: answering.over(case, ledger.load().state),
-        evidence=evidence,
-        views=Views(status=lambda: answering.status(ledger.load()), explain=explain),
-    )
 
 
 def _receivers(

@@ -45,10 +45,6 @@ class Tries:
         wait = min(timedelta(seconds=2 ** min(self.count, 20)), longest)
         self.earliest = now + max(wait, at_least or wait)
 
-    def wait(self, until: datetime) -> None:
-        """Not before, whatever becomes of it; a failure that says later counts."""
-        self.earliest = until
-
     def done(self) -> None:
         """It worked."""
         self.count, self.earliest = 0, None

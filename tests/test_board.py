@@ -16,7 +16,7 @@ from quarantine.core.errors import LedgerUnavailable, UsageError
 from quarantine.core.tickets import Filing, TicketState
 from quarantine.core.workload import Class, Pod, Workloads
 from quarantine.posted import KEPT
-from quarantine.sandbox.slack import Fault, FaultKind, SlackServer, serve_slack
+from quarantine.sandbox.slack import ALL_SCOPES, Fault, FaultKind, SlackServer, serve_slack
 from tests.boards import CHANNEL, PNG, PROVIDERS, TOKEN, Clock, Office, buttons, said
 from tests.core import world
 
@@ -276,6 +276,17 @@ def test_a_chart_is_attached_once(office: Office) -> None:
     office.cycle(4)
     assert len(office.slack.files.uploads) == 1
     assert len(drawn) == 1
+
+
+def test_where_the_scope_for_files_is_missing_it_is_said_ever_more_rarely(clock: Clock) -> None:
+    clock.at = Clock().at
+    with serve_slack(token=TOKEN, channels=[CHANNEL], scopes=ALL_SCOPES - {"files:write"}, now=clock.now) as slack:
+        office = Office(slack, clock, draw=lambda _: PNG)
+        office.opens(1, 2, 3, 4)
+        put_off = [sentence for _ in range(40) for sentence in office.cycle()]
+        assert all("needs files:write" in sentence for sentence in put_off)
+        assert 3 < len(put_off) < 12, "for all cases together"
+        assert len(office.story) == 4
 
 
 def test_without_the_library_the_chart_is_left_out_and_nothing_else(office: Office) -> None:

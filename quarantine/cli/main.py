@@ -10,6 +10,7 @@ from quarantine import __version__
 from quarantine.cli import ask, demo, history, read, run, swaps, words
 from quarantine.cli.audit import audit
 from quarantine.cli.db import db
+from quarantine.cli.doctor import doctor
 from quarantine.cli.grants import grants
 from quarantine.cli.policy import policy
 from quarantine.cli.report import report
@@ -39,6 +40,7 @@ app.command("resume")(words.resume)
 app.command("maintain")(words.maintain)
 app.command("adopt")(ask.adopt)
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor)
 app.add_typer(policy, name="policy")
 db.command("grants")(grants)
 app.add_typer(db, name="db")

@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Engine, select
 from quarantine import __version__
 from quarantine.core.errors import UsageError
 from quarantine.ledger import revision
+from quarantine.ledger.atoms import parse_time
 from quarantine.ledger.chain import GENESIS
-from quarantine.ledger.codec import parse_time
 from quarantine.ledger.engine import reading
 from quarantine.ledger.schema import decisions
 from quarantine.ledger.trail import Head, head_of

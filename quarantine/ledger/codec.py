@@ -10,15 +10,11 @@ is the character that the two spell: JSON has no other way.
 from __future__ import annotations
 
 import json
-import math
-import re
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass
-from datetime import UTC, datetime
+from dataclasses import Field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from json.encoder import encode_basestring_ascii as _quoted
 from operator import attrgetter
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -27,26 +23,12 @@ from quarantine.core.decision import Decision
 from quarantine.core.model import Machine
 from quarantine.core.record.trace import Trace
 from quarantine.ledger import points
+from quarantine.ledger.atoms import BASIC, Coder, quoted, typed
 
 Record = TypeVar("Record")
 Plain = dict[str, Any]  # a record as JSON's own types
 
 _DUMPS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-@dataclass(frozen=True, slots=True)
-class _Coder:
-    """How values of one type become JSON's own types, and come back. `unpack` raises ValueError.
-
-    `write` gives the canonical text of what `pack` gives, and takes half the time: each decision is written once, and
-    its case with it.
-    """
-
-    pack: Callable[[Any], Any]
-    unpack: Callable[[Any], Any]
-    write: Callable[[Any], str]
 
 
 def encode(record: object) -> str:
@@ -91,20 +73,12 @@ def decode_as(kind: type[Record], text: str) -> Record:
     return cast("Record", _coder(wanted).unpack(data))
 
 
-def parse_time(text: str) -> datetime:
-    """A time as stored. Raises ValueError."""
-    parsed = datetime.fromisoformat(text)
-    if parsed.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone")
-    return parsed.astimezone(UTC)
-
-
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
 @cache
-def _coder(hint: Any) -> _Coder:
+def _coder(hint: Any) -> Coder:
     """The coder of a type, as it is written in an annotation."""
     if isinstance(hint, type):
         return _plain_coder(hint)
@@ -120,127 +94,64 @@ def _coder(hint: Any) -> _Coder:
     raise TypeError(f"the ledger does not know how to store {hint}")
 
 
-def _plain_coder(kind: type) -> _Coder:
+def _plain_coder(kind: type) -> Coder:
     if issubclass(kind, StrEnum):
-        return _Coder(str.__str__, kind, _quoted)  # `.value` is an attribute made in Python, and there are many
-    return _record(kind) if is_dataclass(kind) else _BASIC[kind]
+        return Coder(str.__str__, kind, quoted)  # `.value` is an attribute made in Python, and there are many
+    return _record(kind) if is_dataclass(kind) else BASIC[kind]
 
 
-def _typed(kind: type) -> Callable[[Any], Any]:
-    def unpack(value: Any) -> Any:
-        if type(value) is not kind:
-            raise ValueError(f"{value!r:.80} is no {kind.__name__}")
-        return value
-
-    return unpack
-
-
-def _pack_text(value: str) -> str:
-    if value.isascii() or not _PAIR.search(value):
-        return value
-    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-def _write_text(value: str) -> str:
-    return _quoted(value if value.isascii() else _pack_text(value))
-
-
-def _pack_float(value: float) -> float | str:
-    number = float(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _write_float(value: float) -> str:
-    number = float(value)
-    return float.__repr__(number) if math.isfinite(number) else f'"{_pack_float(number)}"'
-
-
-def _unpack_float(value: Any) -> float:
-    if isinstance(value, str) and value in _WORDS:
-        return _WORDS[value]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError(f"{value!r:.80} is no number")
-
-
-def _pack_time(value: datetime) -> str:
-    if value.tzinfo is None:
-        raise ValueError(f"{value} has no time zone, so the trail cannot say when it was")
-    utc = value if value.tzinfo is UTC else value.astimezone(UTC)
-    return utc.isoformat(timespec="microseconds")[: -len("+00:00")] + "Z"
-
-
-def _write_time(value: datetime) -> str:
-    return f'"{_pack_time(value)}"'
-
-
-def _unpack_time(value: Any) -> datetime:
-    return parse_time(_typed(str)(value))
-
-
-_BASIC: Mapping[Any, _Coder] = {
-    str: _Coder(_pack_text, _typed(str), _write_text),
-    bool: _Coder(bool, _typed(bool), lambda value: "true" if value else "false"),
-    int: _Coder(int, _typed(int), lambda value: int.__repr__(int(value))),
-    float: _Coder(_pack_float, _unpack_float, _write_float),
-    datetime: _Coder(_pack_time, _unpack_time, _write_time),
-}
-
-
-def _optional(inner: _Coder) -> _Coder:
+def _optional(inner: Coder) -> Coder:
     pack, unpack, write = inner.pack, inner.unpack, inner.write
-    return _Coder(
+    return Coder(
         lambda value: None if value is None else pack(value),
         lambda value: None if value is None else unpack(value),
         lambda value: "null" if value is None else write(value),
     )
 
 
-def _sequence(inner: _Coder) -> _Coder:
+def _sequence(inner: Coder) -> Coder:
     def unpack(value: Any) -> tuple[Any, ...]:
-        return tuple(inner.unpack(part) for part in _typed(list)(value))
+        return tuple(inner.unpack(part) for part in typed(list)(value))
 
-    return _Coder(
+    return Coder(
         lambda value: [inner.pack(part) for part in value],
         unpack,
         lambda value: f"[{','.join(map(inner.write, value))}]",
     )
 
 
-def _fixed(inner: tuple[_Coder, ...]) -> _Coder:
+def _fixed(inner: tuple[Coder, ...]) -> Coder:
     def unpack(value: Any) -> tuple[Any, ...]:
-        return tuple(coder.unpack(part) for coder, part in zip(inner, _typed(list)(value), strict=True))
+        return tuple(coder.unpack(part) for coder, part in zip(inner, typed(list)(value), strict=True))
 
-    return _Coder(
+    return Coder(
         lambda value: [coder.pack(part) for coder, part in zip(inner, value, strict=True)],
         unpack,
         lambda value: f"[{','.join([coder.write(part) for coder, part in zip(inner, value, strict=True)])}]",
     )
 
 
-def _mapping(key: _Coder, inner: _Coder) -> _Coder:
+def _mapping(key: Coder, inner: Coder) -> Coder:
     def unpack(value: Any) -> dict[Any, Any]:
-        return {key.unpack(k): inner.unpack(v) for k, v in _typed(dict)(value).items()}
+        return {key.unpack(k): inner.unpack(v) for k, v in typed(dict)(value).items()}
 
     def write(value: Any) -> str:
         held = {key.pack(k): v for k, v in value.items()}
-        return "{" + ",".join([f"{_quoted(name)}:{inner.write(held[name])}" for name in sorted(held)]) + "}"
+        return "{" + ",".join([f"{quoted(name)}:{inner.write(held[name])}" for name in sorted(held)]) + "}"
 
-    return _Coder(lambda value: {key.pack(k): inner.pack(v) for k, v in value.items()}, unpack, write)
+    return Coder(lambda value: {key.pack(k): inner.pack(v) for k, v in value.items()}, unpack, write)
 
 
 # Fields that are not written as their type is elsewhere.
-_OWN: Mapping[tuple[type, str], _Coder] = {
-    (Trace, "points"): _Coder(points.pack, points.unpack, lambda value: _quoted(points.pack(value)))
+_OWN: Mapping[tuple[type, str], Coder] = {
+    (Trace, "points"): Coder(points.pack, points.unpack, lambda value: quoted(points.pack(value)))
 }
 # Parts of a case that stay the same object while the case goes on: their texts are kept.
 _LASTING = (Finding, Machine)
 _KEPT = 500  # of each
 
 
-def _record(kind: type) -> _Coder:
+def _record(kind: type) -> Coder:
     parts, packed = _parts(kind), _packed(kind)
 
     def pack(value: Any) -> Plain:
@@ -254,18 +165,18 @@ def _record(kind: type) -> _Coder:
 
     def unpack(data: Any) -> Any:
         # A key that this code does not know was written by a newer one: it stays in the stored text.
-        held = _typed(dict)(data)
+        held = typed(dict)(data)
         try:
             return kind(**{name: _field(kind, name, coder, held[name]) for name, coder in parts if name in held})
         except TypeError as error:
             raise ValueError(f"a {kind.__name__} lacks a field: {error}") from error
 
     write = _writer(kind)
-    return _Coder(pack, unpack, _remembering(write) if kind in _LASTING else write)
+    return Coder(pack, unpack, _remembering(write) if kind in _LASTING else write)
 
 
 @cache
-def _parts(kind: type) -> tuple[tuple[str, _Coder], ...]:
+def _parts(kind: type) -> tuple[tuple[str, Coder], ...]:
     hints = get_type_hints(kind)
     return tuple((f.name, _OWN.get((kind, f.name)) or _coder(hints[f.name])) for f in _fields(kind))
 
@@ -280,7 +191,7 @@ def _packed(kind: type) -> tuple[tuple[str, Callable[[Any], Any], bool, bool], .
 def _writer(kind: type) -> Callable[[Any], str]:
     known = sorted(zip(_fields(kind), _parts(kind), strict=True), key=lambda both: both[0].name)
     told = [
-        (f"{_quoted(f.name)}:", attrgetter(f.name), coder.write, f.default is None, _is_empty(f))
+        (f"{quoted(f.name)}:", attrgetter(f.name), coder.write, f.default is None, _is_empty(f))
         for f, (_, coder) in known
     ]
 
@@ -316,7 +227,7 @@ def _fields(kind: type) -> tuple[Field[Any], ...]:
     return fields(cast("Any", kind))
 
 
-def _field(kind: type, name: str, coder: _Coder, value: Any) -> Any:
+def _field(kind: type, name: str, coder: Coder, value: Any) -> Any:
     try:
         return coder.unpack(value)
     except (ValueError, OverflowError) as error:

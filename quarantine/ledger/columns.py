@@ -14,7 +14,7 @@ from typing import Annotated
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
-from quarantine.ledger.codec import parse_time
+from quarantine.ledger.atoms import parse_time
 from quarantine.ledger.text import NAME, SENTENCE
 from quarantine.ledger.trail import projected
 

@@ -32,8 +32,8 @@ def one(told: Told) -> str:
 def test_a_whole_case_in_one_sentence_in_the_order_of_time() -> None:
     assert one(chapters(whole())) == (
         "node-3 was taken out at 2026-11-29 12:00 UTC, because GPU 3 (GPU-node-3-3) on node-3 is above 78 °C for 5m, "
-        "10% tolerated (84 °C now); its provider (acme) was told at 2026-11-29 12:00 UTC (ticket r); it was empty at "
-        "2026-11-29 12:01 UTC; another machine was asked for at 2026-11-29 12:11 UTC; another machine, or part, was in "
+        "10% tolerated (84 °C now); its provider (acme) was told at 2026-11-29 12:00 UTC (ticket T-1, T-2); it was empty "
+        "at 2026-11-29 12:01 UTC; another machine was asked for at 2026-11-29 12:11 UTC; another machine, or part, was in "
         "its place at 2026-11-29 17:00 UTC; released, and back in service at 2026-11-29 19:00 UTC"
     )
 
@@ -41,7 +41,7 @@ def test_a_whole_case_in_one_sentence_in_the_order_of_time() -> None:
 def test_an_open_case_and_one_that_was_never_acted_on() -> None:
     life = Life(law(ticket="report"))
     life.cycle()
-    assert one(chapters(numbered(life.trail))).endswith("(ticket r); the case is open")
+    assert one(chapters(numbered(life.trail))).endswith("(ticket T-1); the case is open")
     (seq, first), *_ = numbered(life.trail)
     held = replace(
         first,

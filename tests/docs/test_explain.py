@@ -35,7 +35,7 @@ def test_the_sentence_of_the_example_is_one_that_is_said() -> None:
     rows = whole()
     (chapter,) = chapters(rows).chapters
     example = re.sub(r"\s+", " ", " ".join(re.findall(r"^> (.*)$", TEXT, re.MULTILINE)))
-    said = headline(chapter).replace("GPU-node-3-3", "GPU-…").replace("ticket r", "ticket T-1702")
+    said = headline(chapter).replace("GPU-node-3-3", "GPU-…").replace("ticket T-1, T-2", "ticket T-1702, T-1708")
     assert example == f"{said}."
 
 

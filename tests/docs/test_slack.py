@@ -1,4 +1,4 @@
-"""docs/slack.md: its numbers are those of the code, its scopes are enough and none is too many, its routes are taken."""
+"""docs/slack.md: its numbers are those of the code, its scopes are enough and each is needed, its routes are taken."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_down_at_the_start_and_down_again(cluster: World, server: PostgresServer
         server.start()
         until(lambda: cluster.marked() == [cluster.nodes[3]], "it begins by itself", 60)
         until(lambda: "quarantine_ledger_writable 1.0" in scraped(listen), "the metrics know", 60)
-        until(lambda: len(cluster.slack.messages) == 1, "all is done", 60)
+        until(lambda: len(cluster.told) == 1, "all is done", 60)
         server.kill()
         until(lambda: said(log, "nothing was done in this cycle: the ledger"), "it says so", 60)
         until(lambda: "quarantine_ledger_writable 0.0" in scraped(listen), "the metrics know", 60)
@@ -105,7 +105,7 @@ def test_a_new_version_of_two_replicas(cluster: World, server: PostgresServer) -
     cluster.heat(cluster.nodes[2])
     with running(cluster, "first.log", url=url) as first, running(cluster, "second.log", url=url) as second:
         until(lambda: None not in (first.poll(), second.poll()) or first.poll() != second.poll(), "one ends", 90)
-        until(lambda: len(cluster.slack.messages) == 1, "the other one acts", 90)
+        until(lambda: len(cluster.told) == 1, "the other one acts", 90)
         ended = [process.poll() for process in (first, second)]
         assert sorted(ended, key=str) == [1, None]
     assert cluster.marked() == [cluster.nodes[2]]

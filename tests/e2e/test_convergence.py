@@ -141,7 +141,7 @@ def _check(cluster: World, node: str, at: int) -> None:
     assert node in cluster.marked(), at
     case = cluster.api.get("Node", node)["metadata"]["annotations"]["quarantine.gpu/case"]
     assert [t["key"] for t in cluster.tickets()].count(case) == 1, at
-    keys = [m.metadata["event_payload"]["case"] for m in cluster.slack.messages if m.metadata]
+    keys = [m.metadata["event_payload"]["case"] for m in cluster.told if m.metadata]
     assert keys.count(case) == 1, at
     events = [e for e in cluster.api.list("Event") if e["involvedObject"]["name"] == node]
     assert len(events) == 1, at

@@ -28,7 +28,7 @@ def test_a_hot_gpu_is_taken_out_reported_and_asked_for_once(cluster: World) -> N
     [event] = cluster.api.list("Event")
     assert event["involvedObject"]["name"] == hot
     [ticket] = cluster.tickets()
-    [message] = cluster.slack.messages
+    [message] = cluster.told
     case = node["metadata"]["annotations"]["quarantine.gpu/case"]
     assert ticket["key"] == case
     assert message.metadata is not None
@@ -39,7 +39,7 @@ def test_a_hot_gpu_is_taken_out_reported_and_asked_for_once(cluster: World) -> N
     again = cluster.run_once()
     assert again.exit_code == 0, again.output
     assert len(cluster.tickets()) == 1
-    assert len(cluster.slack.messages) == 1
+    assert len(cluster.told) == 1
     assert cluster.marked() == [hot]
 
 
@@ -82,7 +82,7 @@ def test_observe_mode_touches_nothing_and_says_what_it_would_have_done(cluster: 
     assert cluster.run_once().exit_code == 0
     assert cluster.untouched()
     assert cluster.tickets() == []
-    assert cluster.slack.messages == []
+    assert cluster.told == []
     status = json.loads(cluster.quarantine("status", "--output", "json").stdout)
     [case] = status["cases"]
     assert (case["node"], case["phase"], case["held_by"]) == (hot, "suspected", "observe-mode")

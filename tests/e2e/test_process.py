@@ -83,7 +83,7 @@ def test_killed_in_the_middle_and_started_again_it_ends_what_it_began(cluster: W
         process.wait(10)
     cluster.api.fault = None
     with running(cluster, "second.log"):
-        until(lambda: len(cluster.slack.messages) == 1, "the next one ends it")
+        until(lambda: len(cluster.told) == 1, "the next one ends it")
     assert cluster.marked() == [cluster.nodes[5]]
     assert len(cluster.tickets()) == 1
 
@@ -100,7 +100,7 @@ def test_of_two_at_once_the_earlier_one_stops(cluster: World) -> None:
             until(lambda: first.poll() is not None, "the first one stops")
             assert first.returncode == 1
             assert second.poll() is None
-            until(lambda: len(cluster.slack.messages) == 1, "asked for once")
+            until(lambda: len(cluster.told) == 1, "asked for once")
     assert said(first_log, "this process must stop")
     assert len(cluster.tickets()) == 1
 
@@ -117,7 +117,7 @@ def test_a_log_that_cannot_be_written_does_not_stop_it(cluster: World, stderr: s
     with subprocess.Popen(command, stderr=target, stdout=target, env=env) as process:
         try:
             cluster.heat(cluster.nodes[6])
-            until(lambda: len(cluster.slack.messages) == 1, "it works all the same")
+            until(lambda: len(cluster.told) == 1, "it works all the same")
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
         finally:

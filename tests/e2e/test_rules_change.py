@@ -50,7 +50,7 @@ def metrics(port: int) -> dict[str, float]:
 
 
 def titles(cluster: World) -> list[str]:
-    return [message.text.partition(".")[0] for message in cluster.slack.messages]
+    return [message.text.partition(".")[0] for message in cluster.told]
 
 
 def free_port() -> int:
@@ -79,7 +79,7 @@ def test_a_file_that_breaks_stays_in_force_and_is_said_once(quick: World) -> Non
         assert "gpu-hot.yaml:2:1: a tab stands here" in one["reason"]
         assert "Broken policy files:" in quick.quarantine("status").stdout
         until(lambda: titles(quick) == [NOTICE], "people are told")
-        assert quick.slack.messages[0].pings == ()
+        assert quick.told[0].pings == ()
         until(lambda: metrics(port)[gauge] == 1, "so is Prometheus")
         assert metrics(port)["quarantine_policies['enforce']"] == 3
         quick.heat(quick.nodes[3])

@@ -26,6 +26,7 @@ from quarantine.sandbox.kubeapi import KubeApi, KubeApiServer, serve
 from quarantine.sandbox.prometheus import PrometheusServer
 from quarantine.sandbox.remotewrite import Series, write
 from quarantine.sandbox.slack.server import SlackServer, serve_slack
+from quarantine.sandbox.slack.workspace import Message
 from quarantine.settings import shipped_policies
 
 BACK, AHEAD, STEP = timedelta(minutes=14), timedelta(minutes=3), timedelta(seconds=15)
@@ -54,6 +55,11 @@ class World:
     @property
     def database_url(self) -> str:
         return f"sqlite:///{self.folder / 'ledger.db'}"
+
+    @property
+    def told(self) -> list[Message]:
+        """The messages on Slack, without what stands in their threads."""
+        return [message for message in self.slack.messages if message.thread_ts is None]
 
     def write_settings(self, **changes: Any) -> None:
         self.settings = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
@@ -86,3 +87,14 @@ def test_what_is_no_decision_at_all_is_not_accepted(body: str) -> None:
     columns = row(quarantined(1))[1]
     assert not plainly_say(body, written(NOW, postgres=True), columns)
     assert wrong_column(body, NOW, columns) == "body"
+
+
+@pytest.mark.parametrize("escape", ["\\\\", "\\u005c", "\\u005C", "\\u0000"])
+def test_however_a_character_is_written_that_is_stored_another_way(escape: str) -> None:
+    """JSON has several ways; the writer's own is not the only one that somebody could put there."""
+    body = dump({**plain(quarantined(1)), "node": "NODE"}).replace("NODE", f"a{escape}b")
+    read = json.loads(body)
+    columns = [projected(read)[name] for name in NAMES]
+    assert wrong_column(body, NOW, tuple(columns)) is None
+    columns[NAMES.index("node")] = read["node"]
+    assert not plainly_say(body, written(NOW, postgres=False), tuple(columns))

@@ -15,6 +15,7 @@ import structlog
 from quarantine.adapters.kube.api import ApiServer
 from quarantine.adapters.kube.cache import NodeCache
 from quarantine.adapters.kube.evictions import evict
+from quarantine.adapters.kube.inquiry import KubeInquiry
 from quarantine.adapters.kube.jobs import KubeJobs
 from quarantine.adapters.kube.leases import KubeLease
 from quarantine.adapters.kube.pods import PodReader
@@ -79,6 +80,11 @@ class KubeCluster:
     def lease(self, namespace: str, name: str) -> KubeLease:
         """A Lease by its place."""
         return KubeLease(self._api.transport, namespace, name)
+
+    @property
+    def inquiry(self) -> KubeInquiry:
+        """What the API server says of itself and of our rights."""
+        return KubeInquiry(self._api.transport, self._now)
 
     def start(self) -> None:
         """Begin to watch, in a thread of its own; `nodes` does so too. Nothing to do where `watch` is off."""

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quarantine.adapters.prometheus import PrometheusMetrics, PrometheusSettings
+from quarantine.core.cards import STORM
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import Action, Kind
 from quarantine.core.marks import taint_key
@@ -127,15 +128,20 @@ def _tickets(stage: Stage) -> dict[str, str]:
 
 def _messages(stage: Stage, rows: Sequence[TrailRow]) -> dict[str, str]:
     """Case → the message, from Slack's side where it is the stand-in, else as the ledger has it."""
+    done = [row.decision for row in rows if row.decision.effect is Effect.NOTIFY and row.decision.kind is Kind.DONE]
     if stage.slack is None:
-        done = [row.decision for row in rows if row.decision.effect is Effect.NOTIFY and row.decision.kind is Kind.DONE]
         return {d.case: d.ref for d in done if d.case}
     found: dict[str, str] = {}
     for message in stage.slack.messages:
-        payload = (message.metadata or {}).get("event_payload", {})
-        key = str(payload.get("case", message.ts))
-        # Two messages of one case must not look like one.
-        found[key if key not in found else f"{key} again at {message.ts}"] = f"{message.channel}:{message.ts}"
+        if message.thread_ts is not None:
+            continue  # of a case's story
+        ref = f"{message.channel}:{message.ts}"
+        key = str((message.metadata or {}).get("event_payload", {}).get("case", message.ts))
+        # Of many cases, one message tells.
+        keys = [d.case for d in done if d.case and d.ref == ref] if key.startswith(STORM) else [key]
+        for case in keys:
+            # Two messages of one case must not look like one.
+            found[case if case not in found else f"{case} again at {message.ts}"] = ref
     return found
 
 
