@@ -64,6 +64,10 @@ class OwnMetrics(Collector):
         """They cannot begin for want of the ledger."""
         self._writable = False
 
+    def standby(self) -> None:
+        """Another replica leads: what this one saw when it led itself is of the past, and told no more."""
+        self._stood, self._completed, self._writable = (), None, None
+
     def after(self, report: CycleReport) -> None:
         """A cycle ended."""
         self._law = report.law or self._law

@@ -121,3 +121,18 @@ def test_cycles_their_stages_and_decisions_are_counted() -> None:
     assert found["quarantine_decisions_total", (("action", "quarantine"), ("kind", "decided"))] == 2
     assert found["quarantine_cycle_interval_seconds", ()] == 15
     assert found["quarantine_cases", (("phase", "quarantined"), ("pool", "gpu"))] == 1, "what stood is told still"
+
+
+def test_one_that_stands_by_tells_nothing_of_the_time_when_it_led() -> None:
+    metrics = OwnMetrics(law())
+    seen = snapshot(None, hot("node-3"))
+    metrics.after(CycleReport("all is well", at=AT, law=law(), snapshot=seen, state=seen.state))
+    with served(metrics, "127.0.0.1", 0) as port:
+        assert scraped(port)["quarantine_leader", ()] == 1
+        metrics.standby()
+        found = scraped(port)
+    assert found["quarantine_leader", ()] == 0
+    names = {name for name, _ in found}
+    assert not names & {"quarantine_nodes", "quarantine_ledger_writable"}
+    assert "quarantine_cycle_last_completed_timestamp_seconds" not in names
+    assert "quarantine_policies" in names

@@ -1,8 +1,8 @@
 """Answers as Markdown, to be pasted into a ticket or a pull request: tables, lists and headings, safe to render.
 
-What comes from outside is escaped by the rules of the tickets' own Markdown, but for one thing: what a viewer would take
-for a link or a mention stands in a code span here, without an invisible character in it, since people copy ids out of
-an answer. Give plain text; it is escaped here, unless it is `Markdown` already (a code span, say).
+What comes from outside is escaped by the rules of the tickets' own Markdown, but for one thing: what a viewer would
+take for a link or a mention stands in a code span here, without an invisible character in it, since people copy ids out
+of an answer. Give plain text; it is escaped here, unless it is `Markdown` already (a code span, say).
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) 
         if leadership is not None and not leadership.leads():
             controller.step_down()
             health.standby(leadership.leader)
+            metrics.standby()
             return None
         report = controller.cycle()
         health.after(report)

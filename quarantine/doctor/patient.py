@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +32,7 @@ class Patient:
         self._stack = ExitStack()
         self.policies: Callable[[], CheckResult] = Once(self._policies)
         self.cluster: Callable[[], KubeCluster] = Once(self._cluster)
+        self.kubernetes: Callable[[], tuple[str, timedelta | None]] = Once(self._kubernetes)
         self.nodes: Callable[[], Mapping[str, Node]] = Once(lambda: self.cluster().nodes())
         self.metrics: Callable[[], PrometheusMetrics] = Once(self._metrics)
         self.prometheus: Callable[[], PrometheusStatus] = Once(self._prometheus)
@@ -57,6 +58,14 @@ class Patient:
     def known_rules(self) -> Rules | None:
         """The same; None where there are none."""
         return self.policies().rules
+
+    def answering_cluster(self) -> KubeCluster:
+        """The Kubernetes API, which answers. Raises Skipped where it does not: another check says so."""
+        try:
+            self.kubernetes()
+            return self.cluster()
+        except QuarantineError:
+            raise Skipped("the Kubernetes API did not answer") from None
 
     def answering_metrics(self) -> PrometheusMetrics:
         """Prometheus, which answers. Raises Skipped where it does not: another check says so."""
@@ -97,6 +106,9 @@ class Patient:
         )
         self._stack.callback(made.close)
         return made
+
+    def _kubernetes(self) -> tuple[str, timedelta | None]:
+        return self.cluster().inquiry.version()
 
     def _metrics(self) -> PrometheusMetrics:
         made = PrometheusMetrics(self.settings.prometheus.connection())

@@ -19,13 +19,14 @@ from quarantine.livecheck.asking import Ask, Rejected, selectors_of
 _LOOKED_BACK = timedelta(hours=1)  # for what is silent now
 _METRICS = 40  # of one exporter that are asked at once
 _BUILDS = 12  # that are told
+_NAMES = {"prometheus": "Prometheus", "thanos": "Thanos", "victoriametrics": "VictoriaMetrics", "mimir": "Mimir"}
 
 
 def check(patient: Patient) -> Iterator[Finding]:
     """Reachable, its version, its clock; how far back it must remember."""
     server, flavour = patient.prometheus(), patient.settings.prometheus.flavour
     version = server.version()
-    yield good(f"{flavour} at {server.url} answers" + (f": version {version}" if version else ""))
+    yield good(f"{_NAMES[flavour]} at {server.url} answers" + (f": version {version}" if version else ""))
     yield compared(
         "Prometheus", server.clock(), "it is asked for the present of our clock, and may have no samples of that time"
     )

@@ -9,6 +9,7 @@ from quarantine.doctor.finding import Finding, fault, good, note, warning
 from quarantine.doctor.patient import Patient
 
 _SHOWN = 20  # faults of files
+_ONE = {"files": "file", "policies": "policy", "signals": "signal", "procedures": "procedure", "fleets": "fleet"}
 
 
 def check(patient: Patient) -> Iterator[Finding]:
@@ -23,7 +24,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     if result.rules is None:
         return
     policies = result.rules.policies
-    counts = ", ".join(f"{count} {kind}" for kind, count in result.counts.items())
+    counts = ", ".join(f"{count} {kind if count != 1 else _ONE[kind]}" for kind, count in result.counts.items())
     if not policies:
         yield warning(f"there is no policy in {where}, so nothing is judged", "add one, see docs/policies")
     elif not result.faults:

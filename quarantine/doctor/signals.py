@@ -13,11 +13,13 @@ from quarantine.core.judge import selects
 from quarantine.core.model import Mode, Node
 from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import readings_of
-from quarantine.doctor.finding import Finding, Level, Skipped, good, note, warning
+from quarantine.doctor.finding import Finding, Skipped, fault, good, note, warning
 from quarantine.doctor.patient import Patient
 from quarantine.livecheck import Moment, Remark, hold_against
 from quarantine.livecheck.asking import Ask, Rejected
 from quarantine.livecheck.nodes import Seen, from_kube_state_metrics, some
+
+_TOLD = 3  # sentences about the sources of one signal
 
 
 @dataclass(slots=True)
@@ -85,18 +87,18 @@ def check_queries(patient: Patient) -> Iterator[Finding]:
     live = hold_against(metrics, rules, moment, parse=selectors, nodes=patient.known_nodes() or {})
     acting = {policy.name for policy in rules.policies if policy.spec.mode is Mode.ENFORCE}
     by_acting = {policy.spec.signal for policy in rules.policies if policy.name in acting}
-    told = 0
+    partly: dict[str, list[Remark]] = {}
     for remark in live.remarks:
-        if remark.kind == "Policy" and remark.severity == "note":
-            continue  # of nodes, which the shares tell
-        told += 1
-        acts = remark.name in (acting if remark.kind == "Policy" else by_acting)
-        level = Level.FAULT if remark.severity == "fault" and acts else Level.WARNING
-        yield Finding(level, f"{_named(remark)}: {remark.sentence}", remark.hint or "correct the policy's files")
+        if remark.severity == "fault":
+            acts = remark.name in (acting if remark.kind == "Policy" else by_acting)
+            sentence = f"{remark.kind.lower()} {remark.name}: {remark.sentence}"
+            yield (fault if acts else warning)(sentence, remark.hint or "see the policy's files")
+        elif remark.kind == "Signal":  # what is noted of policies is about nodes, which the shares tell
+            partly.setdefault(remark.name, []).append(remark)
+    for name, remarks in sorted(partly.items()):
+        sentences = list(dict.fromkeys(remark.sentence for remark in remarks))
+        more = f" (and {len(sentences) - _TOLD} more)" if len(sentences) > _TOLD else ""
+        yield note(f"signal {name}: {'; '.join(sentences[:_TOLD])}{more}", remarks[0].hint)
     seeing = sum(1 for count in live.series.values() if count)
-    if not told or seeing:
+    if seeing:
         yield good(f"{seeing} of {len(rules.policies)} policies find series for their queries")
-
-
-def _named(remark: Remark) -> str:
-    return f"{remark.kind.lower()} {remark.name}"

@@ -54,7 +54,7 @@ def _target(patient: Patient, name: str, given: Target, assets: Assets | None) -
     except Unavailable as error:
         return unreachable(f"{where}: {error}")
     except QuarantineError as error:
-        return fault(f"{where}: {error}")
+        return fault(f"{where}: {error}", f"see the page of the kind {given.kind} in docs/tickets")
     except Exception as error:  # noqa: BLE001  (a third party's code may fail in any way)
         return fault(f"{where}: its code failed ({type(error).__name__})", "report it to who maintains this kind")
     if found:
@@ -62,7 +62,7 @@ def _target(patient: Patient, name: str, given: Target, assets: Assets | None) -
             f"{where}: it finds tickets for a key that nobody has used: what is looked up there is not to be trusted",
             "see what it searches by, on the page of this kind in docs/tickets",
         )
-    return good(f"{where}: it takes our credentials, and can be searched")
+    return good(f"{where}: it answers, and can be searched")
 
 
 def _blind(where: str, made: Tickets) -> Finding:
@@ -72,7 +72,7 @@ def _blind(where: str, made: Tickets) -> Finding:
     if not callable(tried):
         return note(f"{where}: its options are sound; whether it is reached shows when the first report is sent")
     tried()
-    return good(f"{where}: it is reached, and takes our credentials")
+    return good(f"{where}: it is reached, and lets us in")
 
 
 def _providers(patient: Patient, rules: Rules) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quarantine.core import explain
@@ -32,9 +32,9 @@ def one(told: Told) -> str:
 def test_a_whole_case_in_one_sentence_in_the_order_of_time() -> None:
     assert one(chapters(whole())) == (
         "node-3 was taken out at 2026-11-29 12:00 UTC, because GPU 3 (GPU-node-3-3) on node-3 is above 78 °C for 5m, "
-        "10% tolerated (84 °C now); its provider (acme) was told at 2026-11-29 12:00 UTC (ticket T-1, T-2); it was empty "
-        "at 2026-11-29 12:01 UTC; another machine was asked for at 2026-11-29 12:11 UTC; another machine, or part, was in "
-        "its place at 2026-11-29 17:00 UTC; released, and back in service at 2026-11-29 19:00 UTC"
+        "10% tolerated (84 °C now); its provider (acme) was told at 2026-11-29 12:00 UTC (ticket T-1, T-2); it was "
+        "empty at 2026-11-29 12:01 UTC; another machine was asked for at 2026-11-29 12:11 UTC; another machine, or "
+        "part, was in its place at 2026-11-29 17:00 UTC; released, and back in service at 2026-11-29 19:00 UTC"
     )
 
 
@@ -68,6 +68,7 @@ def test_only_what_was_known_then() -> None:
     assert explain.standing("node-3", chapters(rows).state).startswith("node-3 is in service; its last case")
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_beginning_of_a_trail_can_be_told(data: st.DataObject) -> None:
     rows = whole()[: data.draw(st.integers(0, 30))]

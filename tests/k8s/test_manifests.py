@@ -96,6 +96,8 @@ def test_what_pods_name_is_there(name: str) -> None:
         used = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
         assert used == set(volumes) | claimed, "each volume is mounted, and each mount has one"
         for container in containers(pod):
+            for source in container.get("envFrom", []):
+                assert source == {"secretRef": {"name": "quarantine-secrets", "optional": True}}
             for entry in container.get("env", []):
                 reference = entry.get("valueFrom", {}).get("secretKeyRef")
                 if reference:
@@ -119,9 +121,8 @@ def test_selectors_find_the_controller(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_no_two_controllers_at_once_and_no_drain_is_blocked(name: str) -> None:
-    spec = the(overlay(name), "Deployment", "quarantine")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"}), "until there is leader election"
+def test_one_replica_stands_by_and_no_drain_is_blocked(name: str) -> None:
+    assert the(overlay(name), "Deployment", "quarantine")["spec"]["replicas"] == 2
     assert the(overlay(name), "PodDisruptionBudget", "quarantine")["spec"].keys() == {"maxUnavailable", "selector"}
 
 

@@ -28,9 +28,14 @@ class Access:
 
     def __str__(self) -> str:
         """As in docs/permissions.md."""
-        what = self.resource + (f"/{self.subresource}" if self.subresource else "")
-        what += f".{self.group}" if self.group else ""
-        return f"{self.verb} {what}" + (f" in namespace {self.namespace}" if self.namespace else "")
+        return f"{self.verb} {self.what}"
+
+    @property
+    def what(self) -> str:
+        """All but the verb."""
+        told = self.resource + (f"/{self.subresource}" if self.subresource else "")
+        told += f".{self.group}" if self.group else ""
+        return told + (f" in namespace {self.namespace}" if self.namespace else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class KubeInquiry:
     now: Callable[[], datetime]
 
     def version(self) -> tuple[str, timedelta | None]:
-        """The server's version, and by how much its clock is ahead of ours, to about a second; None: it says no time."""
+        """The server's version, and by how much its clock is ahead of ours, to about a second; None: not told."""
         from kubernetes.client import VersionApi
 
         call = Call(self.transport.url, "asking its version", "get on /version")
