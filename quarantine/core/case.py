@@ -296,6 +296,8 @@ class Case:
     filings: tuple[Filing, ...] = ()  # oldest first
     remarks: tuple[Remark, ...] = ()  # oldest first
     approved_at: datetime | None = None  # when a person last said that another machine may be asked for
+    approved_by: tuple[str, ...] = ()  # whose yes that is, see `Decision.approves`
+    told_at: datetime | None = None  # when people were told of the case
     deferred_until: datetime | None = None  # a person's word that it is not to be asked for before
 
     @property

@@ -92,7 +92,7 @@ def _treated(case: Case, rules: Rules, drained: frozenset[timedelta]) -> Iterato
         yield run.since + LOST_AFTER
     yield from probation.waits(case, rules)
     yield from followup.waits(case, rules)
-    yield from approval.waits(case)
+    yield from approval.waits(case, rules)
     spans = (putback.PAUSE, putback.WITHIN, putback.SLOWLY, putback.DAY, putback.CALM)
     yield from (at + span for at in case.put_back for span in spans)
     responses = [policy.spec.response for policy in enforcing(case, rules)]

@@ -172,7 +172,8 @@ class Decision:
     provider: str = ""  # who replaces the machine, by the pool's word in the fleet file
     census: Census | None = None  # of `pool`, from now on
     ticket: Filing | None = None  # a ticket of the case, as it stands after this decision
-    remark: Remark | None = None  # what is to be added to a ticket
+    remark: Remark | None = None  # what is to be added to a ticket, or what became of that
+    approves: tuple[str, ...] = ()  # the user groups whose yes this is; `*`: of somebody who needs none
 
 
 @dataclass(frozen=True, slots=True)

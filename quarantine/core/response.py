@@ -234,6 +234,8 @@ class Response(Model):
             raise ValueError("taint: false takes no machine out, so there is nothing to drain, to examine or to repair")
         if self.approval is not None and all(step.do is not Step.REPLACE for step in self.steps):
             raise ValueError("approval is of a swap, and no step of this policy asks for one (ticket: replace)")
+        if self.approval is not None and self.approval.then == "replace" and not self.notify:
+            raise ValueError("approval with then: replace needs notify: silence of people who were not told is no yes")
         if self.ladder and self.ticket != "none":
             raise ValueError("give either ticket or ladder: a ladder says itself when the provider is told")
         return self

@@ -111,4 +111,6 @@ class Remark:
     text: str
     at: datetime
     close: bool | None = None  # True: and the ticket is ended with it
-    said: bool | None = None  # True: it was added, or was given up
+    said: bool | None = None  # True: it was added, given up, or is void
+    given_up: bool | None = None  # True: it could not be added
+    about: tuple[str, ...] = ()  # digests of the findings that it tells of

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import structlog
+
 from quarantine.core.decision import State
 from quarantine.core.errors import Refused, Unavailable
 from quarantine.core.model import Failed, FailureKind
@@ -21,6 +23,7 @@ AT_ONCE = timedelta(seconds=10)  # how long a cycle asks about tickets; what is 
 LONGEST_REST = timedelta(minutes=30)  # of a ticket system that does not answer
 TWICE_WITHIN = timedelta(hours=1)  # for so long after it was filed, a second ticket of its key may turn up
 
+FRESH = 3  # times `every`: what was heard longer ago is not what is so now
 MOST_NUDGED = 10_000  # that wait for a cycle
 
 Key = tuple[str, str]  # target, reference
@@ -41,6 +44,8 @@ class Follower:
     every: timedelta = EVERY
     _heard: dict[Key, Heard | Failed] = field(default_factory=dict)
     _asked: dict[Key, datetime] = field(default_factory=dict)
+    _heard_at: dict[Key, datetime] = field(default_factory=dict)
+    _missing: set[Key] = field(default_factory=set)  # that were not found when they were last looked for
     _rests: dict[str, _Rest] = field(default_factory=dict)  # by target
     _nudged: set[Key] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,6 +54,8 @@ class Follower:
         """The latest word on each ticket of the open cases. Never raises: what could not be heard is `Failed`."""
         filings = {(filing.target, filing.ref): filing for filing in _of_open_cases(state)}
         self._heard = {key: said for key, said in self._heard.items() if key in filings}
+        self._heard_at = {key: at for key, at in self._heard_at.items() if key in filings}
+        self._missing &= filings.keys()
         self._asked = {key: at for key, at in self._asked.items() if key in filings}
         with self._lock:
             nudged, self._nudged = self._nudged, set()
@@ -60,7 +67,9 @@ class Follower:
                 break
             if self._due(key, now):
                 self._ask(filings[key], now)
-        return dict(self._heard)
+        # What was heard long ago (the system is left alone, or this process waited for its turn) says nothing of now.
+        oldest = self.clock.now() - FRESH * self.every
+        return {key: said for key, said in self._heard.items() if self._heard_at[key] > oldest}
 
     def nudge(self, target: str, ref: str) -> None:
         """Ask about this ticket in the next cycle: it is said to have changed. From any thread."""
@@ -86,19 +95,39 @@ class Follower:
                 self._heard.pop(key, None)
                 return
             said = _look(tickets, filing, now)
-        except (Unavailable, Refused) as error:
-            self._heard[key] = Failed(FailureKind.UNREACHABLE, str(error))
-            if isinstance(error, Unavailable):
-                self._let_rest(filing.target, error)
-            return
-        self._rests.pop(filing.target, None)
-        self._heard[key] = said
+        except Refused as error:
+            self._keep(key, Failed(FailureKind.UNREACHABLE, str(error)))
+        except Unavailable as error:
+            self._keep(key, Failed(FailureKind.UNREACHABLE, str(error)))
+            self._let_rest(filing.target, error.retry_after)
+        except Exception as error:  # noqa: BLE001  (an adapter may be anybody's; the cycle needs none of it)
+            structlog.get_logger().exception("a defect of a ticket target left a ticket unread")
+            self._keep(
+                key, Failed(FailureKind.UNREACHABLE, f"a defect of target {filing.target}: {type(error).__name__}")
+            )
+            self._let_rest(filing.target, None)
+        else:
+            self._rests.pop(filing.target, None)
+            self._hear(key, said)
 
-    def _let_rest(self, target: str, error: Unavailable) -> None:
+    def _hear(self, key: Key, said: Heard) -> None:
+        """That a ticket is gone is believed when it is said twice: a 404 may be a permission, or a moment's."""
+        first = said.ticket is None and key not in self._missing
+        if said.ticket is None:
+            self._missing.add(key)
+        else:
+            self._missing.discard(key)
+        why = f"ticket {key[1]} is not found at {key[0]}, and is looked for once more"
+        self._keep(key, Failed(FailureKind.UNREACHABLE, why) if first else said)
+
+    def _keep(self, key: Key, said: Heard | Failed) -> None:
+        self._heard[key], self._heard_at[key] = said, self.clock.now()
+
+    def _let_rest(self, target: str, asked: timedelta | None) -> None:
         rest = self._rests.setdefault(target, _Rest(self.clock.now()))
         rest.tries += 1
         wait = min(timedelta(seconds=15) * (1 << min(rest.tries, 9)), LONGEST_REST)
-        rest.until = self.clock.now() + max(wait, error.retry_after or wait)
+        rest.until = self.clock.now() + max(wait, asked or wait)
 
 
 def _look(tickets: Tickets, filing: Filing, now: datetime) -> Heard:

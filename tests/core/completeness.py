@@ -9,7 +9,14 @@ from quarantine.core.decision import RECORDS, Action, Decision, Kind
 from quarantine.core.waivers import BY_ANNOTATION
 
 OF_A_FINDING = {Action.JOIN, Action.RECOVER}
-OF_A_PERSON = {Action.ANSWER, Action.WAIVE, Action.PAUSE, Action.MAINTAIN}  # nobody else decides so
+OF_A_PERSON = {
+    Action.ANSWER,
+    Action.WAIVE,
+    Action.PAUSE,
+    Action.MAINTAIN,
+    Action.APPROVE,
+    Action.DEFER,
+}  # nobody else decides so
 CHANNELS = ("(cli)", "(slack)", "(annotation)")
 
 
@@ -92,6 +99,12 @@ def _of_its_kind(d: Decision) -> Iterator[tuple[str, bool]]:
             yield "case and machine", d.case is not None and d.machine is not None
         case Action.RELEASE | Action.DISMISS | Action.TICKET | Action.NOTIFY | Action.DRAIN:
             yield "case and machine", d.case is not None and d.machine is not None
+        case Action.HEAR:
+            yield "the ticket as it was heard of", d.ticket is not None and bool(d.ref)
+        case Action.COMMENT:
+            yield "the ticket", bool(d.ref) or d.remark is not None
+        case Action.DEFER:
+            yield "until when", d.until is not None
         case Action.POLICY:
             yield "the document", d.policy is not None
         case Action.COUNT:

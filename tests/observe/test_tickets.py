@@ -145,3 +145,47 @@ def test_nothing_is_heard_of_what_cannot_be_looked_up() -> None:
     made, follower, _ = desk("A", answerable=Answerable.BLIND)
     assert follower.heard(state(filing("A"))) == {}
     assert made.read_ == []
+
+
+def test_a_ticket_that_is_not_found_is_looked_for_once_more_before_it_is_gone() -> None:
+    made, follower, clock = desk("A")
+    given = state(filing("A"))
+    there = made.tickets.pop("A")
+    assert isinstance(follower.heard(given)["desk", "A"], Failed)
+    clock.at += EVERY
+    assert follower.heard(given)["desk", "A"] == Heard(None)
+    made.tickets["A"] = there
+    clock.at += EVERY
+    assert follower.heard(given)["desk", "A"] == Heard(there)
+    made.tickets.clear()
+    clock.at += EVERY
+    assert isinstance(follower.heard(given)["desk", "A"], Failed)
+
+
+def test_what_was_heard_long_ago_is_not_served_as_now() -> None:
+    made, follower, clock = desk("A", "B", "C", takes=AT_ONCE)
+    given = state(filing("A"), filing("B"), filing("C"))
+    for _ in range(3):
+        follower.heard(given)
+    clock.at += timedelta(days=1)
+    assert len(follower.heard(given)) == 1, "the others wait for the next cycles, and are unknown until then"
+    assert len(made.read_) == 4
+
+
+def test_a_defect_of_an_adapter_ends_no_cycle_and_is_not_repeated_at_once() -> None:
+    made, follower, clock = desk("A", trouble=KeyError("fields"))
+    assert isinstance(follower.heard(state(filing("A")))["desk", "A"], Failed)
+    clock.at += timedelta(seconds=15)
+    follower.heard(state(filing("A")))
+    assert made.read_ == ["A"]
+
+
+def test_a_call_from_outside_has_the_ticket_read_in_the_next_cycle() -> None:
+    made, follower, _ = desk("A", "B")
+    given = state(filing("A"), filing("B"))
+    follower.heard(given)
+    follower.nudge("desk", "B")
+    follower.nudge("desk", "never filed")
+    follower.heard(given)
+    follower.heard(given)
+    assert made.read_ == ["A", "B", "B"]

@@ -30,8 +30,11 @@ def fate(case: Case) -> Fate:
     """What is known of a case: by the machine and by people first, then by the provider's own word."""
     if _exchanged(case) or _said_repaired(case):
         return Fate.CONFIRMED
-    if (said := _providers_word(case)) is not None:
-        return said
+    return _providers_word(case) or _by_its_end(case)
+
+
+def _by_its_end(case: Case) -> Fate:
+    """What the phase that it has come to says of it."""
     match case.phase:
         case Phase.SWAPPED:
             return Fate.CONFIRMED

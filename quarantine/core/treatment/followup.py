@@ -6,7 +6,7 @@ it was replaced, another machine is coming       HEAR; the exchange itself is se
                                                  not within `ARRIVES`, a person is told
 no fault found, refused, closed, gone            HEAR, and a person is told, unless the machine was exchanged or
                                                  repaired by then
-another ticket of the same key is worked on      it is closed, citing the first
+another ticket of the same key is worked on      it is closed, citing the first, while that one is open
 not seen, or not replaced, by the provider's     the ticket is reminded, and a person is told
 deadline
 more is found on the machine                     a comment
@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from quarantine.core import letters, restored
-from quarantine.core.case import Case, Effect, HeldBy, Phase, Step
+from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Step
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
+from quarantine.core.filings import unsaid
+from quarantine.core.marks import shorten
 from quarantine.core.model import Verdict
 from quarantine.core.policy import Rules
 from quarantine.core.providers import spec_of
@@ -36,7 +38,13 @@ from quarantine.core.units import format_duration
 
 PROVIDER = "provider/"  # of hold keys: a case, and what its provider has not done
 ARRIVES = timedelta(days=1)  # from the provider's word that a machine was replaced until that is seen
-_FOUND = "found-"  # of remarks' keys
+# How long after the last change another one is heard: a far side that counts, or flaps, must not fill the trail.
+STATES_REST = timedelta(minutes=15)
+WORDS_REST = timedelta(hours=1)  # where only the far side's own word for it is another
+_FOUND, _REMINDS, _TWICE = "found-", "remind-", "duplicate-"  # of remarks' keys
+_ACKNOWLEDGE = "acknowledge"  # of reminders' keys and of holds
+_LONGEST_STATUS = 80
+_LONGEST_REASON = 500
 
 _SAYS: Mapping[TicketState, str] = {
     TicketState.FILED: "nobody has said yet that they saw it",
@@ -76,11 +84,12 @@ def answered(draft: Draft) -> None:
     for case in [case for case in draft.open_cases() if case.filings]:
         _found(draft, case)
         _came_back(draft, case)
-        for late in _late(draft, case):
+        for late in (*_late(draft, draft.state.cases[case.id]), *_untold(draft.state.cases[case.id])):
             key = f"{PROVIDER}{case.id}/{late.what}"
             standing.add(key)
             held = {"held_by": HeldBy.PROVIDER, "hold_key": key}
             draft.hold(draft.about_case(Kind.HELD, Action.HEAR, case, late.reason, **held))
+        _left(draft, draft.state.cases[case.id])
     for key in [key for key in draft.state.holds if key.startswith(PROVIDER) and key not in standing]:
         if not _unheard(draft, key):
             draft.lift(key, "the provider has done it, or it is not asked for any more")
@@ -91,7 +100,7 @@ def waits(case: Case, rules: Rules) -> Iterator[datetime]:
     spec = spec_of(case, rules)
     for filing in case.filings:
         if filing.heard_at is not None:
-            yield filing.heard_at + ARRIVES
+            yield from (filing.heard_at + span for span in (ARRIVES, STATES_REST, WORDS_REST))
         spans = (spec.acknowledge, spec.replace) if spec is not None else ()
         yield from (filing.at + span for span in spans if span is not None)
 
@@ -102,60 +111,103 @@ def waits(case: Case, rules: Rules) -> Iterator[datetime]:
 def _hear(draft: Draft, case: Case, filing: Filing, said: Heard) -> None:
     after = _after(filing, said.ticket, draft.now)
     if after != filing:
-        status = " ".join(after.status.split())[:80]
-        word = f" ({status})" if status and status != after.state else ""
-        gone = said.ticket is None
-        what = "it is not there any more" if gone else f"{_SAYS[after.state]}{word}"
+        word = f" ({after.status})" if after.status and after.status != after.state else ""
+        what = "it is not there any more" if said.ticket is None else f"{_SAYS[after.state]}{word}"
         reason = f"ticket {after.ref} of {case.node}: {what}"
         draft.emit(draft.about_case(Kind.DECIDED, Action.HEAR, case, reason, ticket=after, ref=after.ref))
+        _withdraw(draft, case, after)
     for other in said.others:
-        known = _of(draft.state.cases[case.id], after)
-        if other.ref != after.ref and other.ref not in known.cited:
-            _cite(draft, case, known, other)
+        case = draft.state.cases[case.id]
+        if not any(other.ref in (one.ref, *one.cited) for one in case.filings):
+            _second(draft, case, _of(case, after), other)
 
 
 def _after(filing: Filing, ticket: Ticket | None, now: datetime) -> Filing:
-    """As it is now; `filing` itself where nothing of it has changed."""
+    """As it is now; `filing` itself where nothing of it has changed, or it changes too often to be told each time."""
     if ticket is None:
         after = replace(filing, open=False, state=filing.state if filing.state.is_verdict else TicketState.CLOSED)
     else:
         open_ = filing.open if ticket.open is (filing.open is not False) else ticket.open
-        url = ticket.url or filing.url
-        after = replace(filing, state=ticket.state, status=ticket.status, url=url, open=open_)
+        status = shorten(" ".join(ticket.status.split()), _LONGEST_STATUS)
+        after = replace(filing, state=ticket.state, status=status, url=ticket.url or filing.url, open=open_)
     if after == filing:
         return filing
-    seen = after.acknowledged_at
+    in_words_only = (after.state, after.open) == (filing.state, filing.open)
+    if filing.heard_at is not None and now < filing.heard_at + (WORDS_REST if in_words_only else STATES_REST):
+        return filing
+    seen = filing.acknowledged_at
     if seen is None and ticket is not None and after.state is not TicketState.FILED:
         seen = now
     return replace(after, heard_at=now, acknowledged_at=seen)
 
 
-def _cite(draft: Draft, case: Case, filing: Filing, other: Ticket) -> None:
-    """A second ticket of one key, which turned up late: one is enough, and the first one is it."""
-    text = f"This was filed twice: please see {filing.ref}{f' ({filing.url})' if filing.url else ''}, which stays open."
-    remark = Remark(f"duplicate-{_digest(other.ref)}", other.ref, filing.target, text, draft.now, close=True)
-    fields = {"ticket": replace(filing, cited=(*filing.cited, other.ref)), "remark": remark, "ref": other.ref}
-    reason = f"ticket {other.ref} of {case.node} is a second one of the same request, and is closed for {filing.ref}"
-    _comment(draft, case, reason, **fields)
+def _second(draft: Draft, case: Case, filing: Filing, other: Ticket) -> None:
+    """A second ticket of one key. One that nobody has looked at is ours, filed twice: one is enough, and the first one
+    is it, as long as it lives. Any other may be what the provider made of it, and is left alone and followed.
+    """
+    lives = filing.open is not False and not filing.state.is_verdict
+    if lives and other.state is TicketState.FILED:
+        link = f" ({filing.url})" if filing.url else ""
+        text = f"This was filed twice: please see {filing.ref}{link}, which stays open."
+        key = f"{_TWICE}{_digest(other.ref)}"
+        remark = Remark(key, other.ref, filing.target, text, draft.now, close=True)
+        fields = {"ticket": replace(filing, cited=(*filing.cited, other.ref)), "remark": remark, "ref": other.ref}
+        reason = f"ticket {other.ref} of {case.node} is filed twice, and closed for {filing.ref}"
+        return _comment(draft, case, reason, **fields)
+    status = shorten(" ".join(other.status.split()), _LONGEST_STATUS)
+    seen = None if other.state is TicketState.FILED else draft.now
+    known = {"state": other.state, "status": status, "url": other.url, "open": other.open}
+    more = replace(filing, ref=other.ref, at=draft.now, heard_at=draft.now, acknowledged_at=seen, cited=(), **known)  # type: ignore[arg-type]
+    reason = f"ticket {other.ref} is about {case.node} too, and is followed beside {filing.ref}"
+    return draft.emit(draft.about_case(Kind.DECIDED, Action.HEAR, case, reason, ticket=more, ref=other.ref))
+
+
+def _withdraw(draft: Draft, case: Case, filing: Filing) -> None:
+    """What is still to be said and is not true any more: a reminder of what has come, a double of what has ended."""
+    ended = filing.open is False or filing.state.is_verdict
+    for remark in draft.state.cases[case.id].remarks:
+        reminds = remark.ref == filing.ref and remark.key.startswith(_REMINDS)
+        void = reminds and (ended or (filing.state is not TicketState.FILED and _ACKNOWLEDGE in remark.key))
+        void = void or (ended and remark.key.startswith(_TWICE) and remark.ref in filing.cited)
+        if void and not remark.said:
+            reason = f"ticket {remark.ref} of {case.node} is not told any more what it was to be: things have moved on"
+            fields = {"remark": replace(remark, said=True), "ref": remark.ref}
+            draft.emit(draft.about_case(Kind.DECIDED, Action.COMMENT, case, reason, **fields))
 
 
 # --- What is told -----------------------------------------------------------------------------------------------------
 
 
 def _found(draft: Draft, case: Case) -> None:
-    """More that was found bad since the ticket was filed, or since it was last told."""
+    """More that was found bad since the ticket was filed: each fault once for each ticket, however often it returns."""
     filing = _worked_on(case)
     if filing is None or case.is_pending(Effect.TICKET) or case.is_pending(Effect.REPLACE):
         return
-    told = max([filing.at, *(remark.at for remark in case.remarks if remark.key.startswith(_FOUND))])
-    new = [f for f in case.findings if f.verdict is Verdict.BAD and f.since > told]
+    told = {one for remark in case.remarks if remark.ref == filing.ref for one in remark.about}
+    new = [
+        f
+        for f in case.findings
+        if f.verdict is Verdict.BAD and all(began > filing.at for began, _ in f.spells) and _about(f) not in told
+    ]
     if not new:
         return
     faults = [letters.fault(finding, draft.rules) for finding in new]
     lines = [f"- {f.device}: {f.value} ({f.threshold}), {f.severity}, since {in_utc(f.since)}" for f in faults]
-    text = "\n".join(["More was found bad on the machine:", *lines])
-    remark = Remark(f"{_FOUND}{_digest(text)}", filing.ref, filing.target, text, draft.now)
+    text, about = "\n".join(["More was found bad on the machine:", *lines]), tuple(map(_about, new))
+    key = f"{_FOUND}{_digest(f'{filing.ref} {about}')}"
+    remark = Remark(key, filing.ref, filing.target, text, draft.now, about=about)
     _comment(draft, case, f"ticket {filing.ref} of {case.node} is told what else was found", remark=remark)
+
+
+def _about(finding: Finding) -> str:
+    return _digest(f"{finding.policy} {finding.device}")
+
+
+def _left(draft: Draft, case: Case) -> None:
+    """One remark is said at a time: what is left is asked for anew."""
+    left = unsaid(case)
+    if left and not case.is_pending(Effect.COMMENT):
+        _comment(draft, case, f"ticket {left[0].ref} of {case.node} is still to be told what is new", ref=left[0].ref)
 
 
 def _came_back(draft: Draft, case: Case) -> None:
@@ -172,7 +224,7 @@ def _came_back(draft: Draft, case: Case) -> None:
 
 def _remind(draft: Draft, case: Case, filing: Filing, what: str, text: str) -> None:
     """Once for each deadline of each ticket."""
-    key = f"remind-{what}-{_digest(filing.ref)}"
+    key = f"{_REMINDS}{what}-{_digest(filing.ref)}"
     if all(remark.key != key for remark in case.remarks):
         remark = Remark(key, filing.ref, filing.target, text, draft.now)
         _comment(draft, case, f"ticket {filing.ref} of {case.node} is reminded of: {text}", remark=remark)
@@ -209,6 +261,15 @@ def _late(draft: Draft, case: Case) -> Iterator[_Late]:
     yield from _overdue(draft, case, filing)
 
 
+def _untold(case: Case) -> Iterator[_Late]:
+    """What a ticket could not be told."""
+    for remark in case.remarks:
+        if remark.given_up:
+            what = " ".join(remark.text.split())
+            said = f"ticket {remark.ref} of {case.node} could not be told, so tell its provider by hand: {what}"
+            yield _Late(f"untold-{remark.key}", shorten(said, _LONGEST_REASON))
+
+
 def _overdue(draft: Draft, case: Case, filing: Filing) -> Iterator[_Late]:
     spec = spec_of(case, draft.rules)
     if spec is None:
@@ -216,8 +277,8 @@ def _overdue(draft: Draft, case: Case, filing: Filing) -> Iterator[_Late]:
     asked = f"asked at {in_utc(filing.at)}"
     if spec.acknowledge is not None and draft.now >= filing.at + spec.acknowledge and _unseen(draft, filing):
         within = format_duration(spec.acknowledge)
-        _remind(draft, case, filing, "acknowledge", f"nobody has answered within the {within} agreed ({asked})")
-        yield _Late("acknowledge", f"{spec.name} has not acknowledged ticket {filing.ref} of {case.node} in {within}")
+        _remind(draft, case, filing, _ACKNOWLEDGE, f"nobody has answered within the {within} agreed ({asked})")
+        yield _Late(_ACKNOWLEDGE, f"{spec.name} has not acknowledged ticket {filing.ref} of {case.node} in {within}")
     waits = filing.ask == Step.REPLACE and case.phase is Phase.SWAP_REQUESTED
     if spec.replace is not None and waits and draft.now >= filing.at + spec.replace:
         within = format_duration(spec.replace)

@@ -11,7 +11,7 @@ from quarantine.core.draft import Draft, policy_fields
 from quarantine.core.model import Mode, Verdict
 from quarantine.core.obstacles import Claim, Common, common_causes_of, hindrance, takes_out
 from quarantine.core.policy import LoadedPolicy, Rules
-from quarantine.core.response import Approval, Drain, LadderStep, Moment, Release
+from quarantine.core.response import Drain, LadderStep, Moment, Release
 from quarantine.core.treatment import repeat
 from quarantine.core.treatment.ladder import answered, climbed, taken
 
@@ -28,7 +28,6 @@ class Owed:
     drain: Drain  # the least patient
     steps: tuple[LadderStep, ...]  # the ladder of the most severe finding that has one
     release: Release  # by hand where any policy says so; else the longest probation
-    approval: Approval | None = None  # what a swap waits for; None: it waits for nobody
     evidence: str = ""  # the procedure that goes before everything; empty: none
     notify: bool = False
     repeat: bool = False  # out so often that only the last rung of the ladder is left
@@ -183,7 +182,6 @@ def _together(draft: Draft, case: Case, found: list[tuple[LoadedPolicy, Finding]
         "steps": next((policy for policy in policies if policy.spec.response.steps), None),
         "evidence": next((policy for policy in policies if policy.spec.response.evidence is not None), None),
         "notify": next((policy for policy in policies if policy.spec.response.notify), None),
-        "approval": next((policy for policy in policies if policy.spec.response.approval is not None), None),
     }
     by = {what: policy for what, policy in wants.items() if policy is not None}
     said = {what: policy.spec.response for what, policy in by.items()}
@@ -193,7 +191,6 @@ def _together(draft: Draft, case: Case, found: list[tuple[LoadedPolicy, Finding]
         drain=said["drain"].drain if said else Drain(),
         steps=ladder.steps if ladder is not None else _REPORT if case.by_person else (),
         release=release_of(case, draft.rules),
-        approval=said["approval"].approval if "approval" in said else None,
         evidence=(said["evidence"].evidence or "") if "evidence" in said else "",
         notify=case.by_person or "notify" in said,
         repeat=often is not None and repeat.too_often(draft.state, case, often, draft.now),

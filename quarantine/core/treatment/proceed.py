@@ -140,12 +140,12 @@ def _bar(draft: Draft, case: Case, owed: Owed, step: LadderStep) -> _Bar | None:
         return _Bar(HeldBy.PROCEDURE, reason)
     if case.phase is not Phase.DRAINED and (case.phase is Phase.DRAINING or owed.drain.when is not Moment.NEVER):
         return _WAITS  # for the drain
-    return _occupied(draft, case, step) or (None if _agreed(draft, case, owed, step) else _WAITS)
+    return _occupied(draft, case, step) or (None if _agreed(draft, case, step) else _WAITS)
 
 
-def _agreed(draft: Draft, case: Case, owed: Owed, step: LadderStep) -> bool:
+def _agreed(draft: Draft, case: Case, step: LadderStep) -> bool:
     """Whether nothing is left to wait for but what a hold of its own tells: a procedure, a person's yes."""
-    return runs.able(draft, case) is not None and (step.do is not Step.REPLACE or approval.given(draft, case, owed))
+    return runs.able(draft, case) is not None and (step.do is not Step.REPLACE or approval.given(draft, case))
 
 
 def _occupied(draft: Draft, case: Case, step: LadderStep) -> _Bar | None:

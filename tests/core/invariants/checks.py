@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from quarantine.core.decision import WordKind
 from tests.core.completeness import missing
-from tests.core.invariants import limits, order, proof
+from tests.core.invariants import limits, order, proof, provider
 from tests.core.invariants.cycle import SHOWS, Cycle
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def check(cycle: Cycle) -> None:
         order.a_case_that_ended_never_changes,
         order.a_case_has_one_machine_and_one_procedure,
         order.every_word_ends,
+        provider.no_word_of_a_ticket_moves_a_machine,
+        provider.a_swap_is_asked_for_with_leave,
+        provider.a_yes_is_of_this_case_and_of_who_may_give_it,
+        provider.what_is_told_stands_with_its_cause,
+        provider.each_remark_is_one,
         every_decision_has_a_whole_record,
     ):
         invariant(cycle)

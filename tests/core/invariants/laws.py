@@ -14,6 +14,7 @@ from tests.core.world import flapping, nvlink, policy, rules
 
 RACK, DOMAIN = "dc/rack", "dc/domain"
 BIG, SMALL = "gpu", "small"
+GROUP = "S0123ABCD"  # of Slack, whose members may approve
 
 drains = st.sampled_from(
     [
@@ -34,6 +35,16 @@ ladders = st.sampled_from(
         [{"do": "report"}],
         [{"do": "report"}, RESET],
         [{"do": "replace"}],
+    ]
+)
+approvals = st.sampled_from(
+    [
+        {},
+        {},
+        {"by": GROUP},
+        {"within": "2h"},
+        {"within": "6h", "then": "replace"},
+        {"by": GROUP, "within": "1h", "then": "replace"},
     ]
 )
 returns = st.sampled_from(
@@ -60,6 +71,9 @@ def responses(draw: st.DrawFn) -> dict[str, Any]:
     }
     if draw(st.booleans()):
         found["evidence"] = "bug-report"
+    if {"do": "replace"} in found["ladder"] and draw(st.booleans()):
+        found["approval"] = draw(approvals)
+        found["notify"] |= "then" in found["approval"]
     if found["ladder"] and draw(st.integers(0, 3)) == 3:
         found["repeat"] = {"times": 2, "within": "7d"}
     return found
@@ -101,6 +115,10 @@ def policies(draw: st.DrawFn) -> list[Any]:
     return found if draw(st.integers(0, 4)) else found[: draw(st.integers(1, 2))]
 
 
+PROVIDERS = [
+    {"name": "acme", "description": "leases the machines", "acknowledge": "4h", "replace": "2d"},
+    {"name": "provider", "description": "has promised nothing"},
+]
 counts = st.sampled_from([1, 2, 3, "50%", "100%"])
 
 
@@ -109,6 +127,7 @@ def pools(draw: st.DrawFn) -> list[Mapping[str, Any]]:
     """A large pool in two racks, perhaps with domains and a gate, and one of two machines."""
     budget = {"quarantined": draw(counts), "unavailable": draw(counts), "perHour": draw(counts)}
     big: dict[str, Any] = {"name": BIG, "nodeSelector": {"gpu": "yes"}, "budget": budget}
+    big["provider"] = draw(st.sampled_from(["acme", "acme", "provider"]))
     big["drain"] = {
         "evictionsPerMinute": draw(st.sampled_from([1, 5, 100])),
         "machinesAtOnce": draw(st.integers(1, 3)),
@@ -130,6 +149,7 @@ def law(of_policies: Sequence[Any], of_pools: Sequence[Mapping[str, Any]]) -> Ru
         pools=of_pools,
         topology={"rack": RACK, "domain": DOMAIN},
         place=["dc/rack", "dc/slot"],
+        providers=PROVIDERS,
         inventory={"signal": "gpu.temperature"},
         automata=["driver-manager"],
         never_touch=["node-6"],

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from quarantine.core.cards import Card, Fold
 from quarantine.core.case import Run, RunOutcome
-from quarantine.core.errors import ClusterUnavailable, NotifierUnavailable, TicketsUnavailable, TicketsUncertain
+from quarantine.core.errors import (
+    ClusterUnavailable,
+    NotifierUnavailable,
+    TicketsRefused,
+    TicketsUnavailable,
+    TicketsUncertain,
+)
 from quarantine.core.letters import CaseReport
 from quarantine.core.procedure import ProcedureSpec
-from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
+from quarantine.core.tickets import Answerable, Attachment, Ticket, TicketState, Update
 from quarantine.core.workload import RunStatus
 from quarantine.ports import Order, Tickets
 from tests.core.invariants.kube import Trouble
 
 
 @dataclass
+class Held:
+    """A ticket as the provider has it, and from when on it is found by its key."""
+
+    ticket: Ticket
+    found_from: datetime
+    ours: bool = True  # False: the second one that a lost answer left behind
+
+
+@dataclass
 class Desk:
-    """Tickets, by key. `filing` is called before one is made."""
+    """Tickets, by reference, and those who work on them. `filing` is called before one is made."""
 
     trouble: Trouble
     filing: Callable[[CaseReport], None]
-    open_: dict[str, Ticket] = field(default_factory=dict)
-    closed: list[str] = field(default_factory=list)
+    now: Callable[[], datetime]
+    held: dict[str, Held] = field(default_factory=dict)  # by reference, oldest first
+    gone: set[str] = field(default_factory=set)  # references of those that were deleted
     told: dict[str, dict[str, str]] = field(default_factory=dict)  # by reference, then by the update's key
     answerable: Answerable = Answerable.SEARCHABLE
     settles: timedelta = timedelta(0)
+    down: bool = False
+    forgetful: Callable[[], bool] = lambda: False  # whether a ledger was restored, so that one may be filed again
+    _number: int = 0
 
     def of(self, provider: str) -> tuple[str, Tickets]:  # noqa: ARG002
         return "desk", self
@@ -36,46 +56,88 @@ class Desk:
         return self
 
     def find(self, key: str) -> tuple[Ticket, ...]:
-        self.trouble.before("ticket", TicketsUnavailable("the ticket system does not answer"))
-        return (self.open_[key],) if key in self.open_ else ()
+        self._answers("ticket")
+        held = (one for one in self.held.values() if one.ticket.key == key and self.now() >= one.found_from)
+        return tuple(one.ticket for one in held)
 
     def open(self, report: CaseReport, attachments: Sequence[Attachment] = ()) -> Ticket:  # noqa: ARG002
-        assert report.key not in self.open_, f"{report.key} is filed twice"
+        self._answers("ticket")
+        known = [one for one in self.held.values() if one.ticket.key == report.key and one.ours]
+        again = known and (not self.forgetful() or self.now() >= known[-1].found_from)
         self.filing(report)
-        self.open_[report.key] = Ticket(f"T-{report.key}", report.key, "open")
-        self.trouble.after("ticket", TicketsUncertain("the answer was lost"))
-        return self.open_[report.key]
+        self.check(not again, f"{report.key} is filed twice")
+        made = self.file(report.key)
+        self.trouble.after("ticket", TicketsUncertain("the answer was lost", retry_after=self.settles))
+        return made
+
+    def check(self, holds: object, said: str) -> None:
+        """Replaced by whoever keeps what is broken: a controller does not fall over by it."""
+        assert holds, said
 
     def read(self, ref: str) -> Ticket | None:
-        return self.open_.get(ref.removeprefix("T-"))
+        self._answers("read")
+        return self.held[ref].ticket if ref in self.held else None
 
     def update(self, ref: str, update: Update) -> None:
         assert update.text
-        self.trouble.before("comment", TicketsUnavailable("the ticket system does not answer"))
-        self.told.setdefault(ref, {})[update.key] = update.text
-        if update.close:
-            self.closed.append(ref.removeprefix("T-"))
-            self.open_.pop(ref.removeprefix("T-"), None)
+        self._answers("comment")
+        if ref not in self.held:
+            raise TicketsRefused(f"there is no ticket {ref}")
+        said = self.told.setdefault(ref, {}).setdefault(update.key, update.text)
+        self.check(said == update.text or update.key.endswith("-ended"), f"{update.key} says two things to {ref}")
+        if update.close and self.held[ref].ticket.open:
+            self.says(ref, state=TicketState.CLOSED, open=False)
         self.trouble.after("comment", TicketsUncertain("the answer was lost"))
+
+    def _answers(self, call: str) -> None:
+        if self.down:
+            raise TicketsUnavailable("the ticket system does not answer")
+        self.trouble.before(call, TicketsUnavailable("the ticket system does not answer"))
+
+    # --- What happens there -------------------------------------------------------------------------------------------
+
+    def file(self, key: str, *, ours: bool = True) -> Ticket:
+        """A ticket comes to be."""
+        self._number += 1
+        made = Ticket(f"T-{self._number}", key, "open")
+        self.held[made.ref] = Held(made, self.now() + self.settles, ours)
+        return made
+
+    def says(self, ref: str, **fields: object) -> None:
+        """Somebody writes to a ticket."""
+        held = self.held[ref]
+        self.held[ref] = replace(held, ticket=replace(held.ticket, **fields))  # type: ignore[arg-type]
+
+    def delete(self, ref: str) -> None:
+        """And somebody takes it away."""
+        del self.held[ref]
+        self.gone.add(ref)
 
 
 @dataclass
 class Chat:
-    """Slack."""
+    """Slack: the messages, by what they are found by."""
 
     trouble: Trouble
-    posted: dict[str, str] = field(default_factory=dict)
+    posted: dict[str, str] = field(default_factory=dict)  # the ticket that each names
 
     def find(self, key: str, channel: str = "") -> str | None:
         assert channel == ""
         self.trouble.before("post", NotifierUnavailable("Slack does not answer"))
         return key if key in self.posted else None
 
-    def post(self, report: CaseReport, ticket: str) -> str:
-        assert report.key not in self.posted, f"{report.key} is posted twice"
-        self.posted[report.key] = ticket
+    def post(self, card: Card) -> str:
+        return self._post(card.report.key, card.ticket)
+
+    def fold(self, fold: Fold) -> str:
+        assert fold.cards
+        return self._post(fold.key, "")
+
+    def _post(self, key: str, ticket: str) -> str:
+        assert key not in self.posted, f"{key} is posted twice"
+        self.posted[key] = ticket
         self.trouble.after("post", NotifierUnavailable("the answer was lost"))
-        return report.key
+        return key
 
 
 @dataclass

@@ -5,31 +5,23 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from quarantine.core.case import RunOutcome
 from quarantine.core.decision import RequestKind, State
 from quarantine.core.model import Mode, Taint
 from quarantine.core.policy import Rules
 from quarantine.core.state import fold
+from tests.core.invariants import provider
 from tests.core.invariants.checks import nothing_waits_for_ever
 from tests.core.invariants.kube import PREFIX
 from tests.core.invariants.laws import laws
 from tests.core.invariants.prom import FAILED, PARTIAL
+from tests.core.invariants.swapping import Swapping, bounded, found_by, long_waits, nodes, picks, spans, waits
 from tests.core.invariants.world import GPUS, NAMES, World
 
-nodes = st.sampled_from(NAMES)
-picks = st.integers(0, 9)
-waits = st.sampled_from(
-    [timedelta(seconds=15)] * 3
-    + [timedelta(minutes=1)] * 3
-    + [timedelta(minutes=6), timedelta(minutes=20), timedelta(hours=1), timedelta(hours=7), timedelta(days=1)]
-)
-long_waits = st.sampled_from([timedelta(days=2), timedelta(days=8), timedelta(days=15)])
-spans = st.sampled_from([timedelta(minutes=5), timedelta(hours=4), timedelta(days=2)])
-found_by = st.sampled_from(["gpu-hot", "gpu-hot", "nvlink", "ib-flapping"])
 PEOPLE = ["kubectl-taint", "kubectl"]
 PROGRAMS = ["driver-manager", "rewriter", "rewriter"]
 GUARD = "karpenter.sh/do-not-disrupt"
@@ -38,31 +30,22 @@ GUARD = "karpenter.sh/do-not-disrupt"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def bounded(examples: int) -> settings:
-    """So many of them, the same in each run. Explaining a failure in more detail would take longer than finding it."""
-    return settings(
-        max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-class Fleet(RuleBasedStateMachine):
+class Fleet(Swapping):
     """Each rule is something that happens; then time passes, and a controller has a cycle."""
-
-    world: World
 
     @initialize(
         law=laws,
+        settles=st.sampled_from([timedelta(0), timedelta(minutes=5), timedelta(minutes=30)]),
         served=st.sets(nodes, max_size=6),
         jobs=st.lists(st.sets(nodes, min_size=1), max_size=3),
         out=st.sets(st.tuples(st.sampled_from(NAMES[:6]), found_by), max_size=3),
     )
-    def begin(self, law: Rules, served: set[str], jobs: list[set[str]], out: set[tuple[str, str]]) -> None:
+    def begin(
+        self, law: Rules, settles: timedelta, served: set[str], jobs: list[set[str]], out: set[tuple[str, str]]
+    ) -> None:
         """A fleet at work; some of it has been bad for some minutes."""
         self.world = self.made(law)
+        self.world.desk.settles = settles
         for name in sorted(served):
             self.world.service(name)
         for over in jobs:
@@ -72,29 +55,6 @@ class Fleet(RuleBasedStateMachine):
         self.world.cycle()
         if out:
             self.then(timedelta(minutes=6))
-
-    def made(self, law: Rules) -> World:
-        return World(law)
-
-    def then(self, wait: timedelta, cycles: int = 1) -> None:
-        """Time passes, and there are cycles."""
-        self.world.pass_(wait)
-        for _ in range(cycles):
-            self.world.cycle()
-
-    def out(self, pick: int) -> str:
-        """A node with an open case; any, where there is none."""
-        cases = self.world.open_cases()
-        return cases[pick % len(cases)].node if cases else NAMES[pick]
-
-    def there(self, name: str) -> bool:
-        return name in self.world.kube.held
-
-    def bad(self, policy: str) -> set[str]:
-        return self.world.prom.bad.setdefault(policy, set())
-
-    def device(self, name: str, policy: str, gpu: int) -> str:
-        return name if policy == "ib-flapping" else self.world.gpus[name][gpu]
 
     # --- Faults -------------------------------------------------------------------------------------------------------
 
@@ -398,7 +358,20 @@ class Fleet(RuleBasedStateMachine):
     @rule(
         calls=st.dictionaries(
             st.sampled_from(
-                ["patch", "event", "condition", "evict", "run", "stop", "ticket", "post", "attempt", "settle"]
+                [
+                    "patch",
+                    "event",
+                    "condition",
+                    "evict",
+                    "run",
+                    "stop",
+                    "ticket",
+                    "read",
+                    "comment",
+                    "post",
+                    "attempt",
+                    "settle",
+                ]
             ),
             st.sampled_from(["down", "lost", "crash", "crashed"]),
             min_size=1,
@@ -456,12 +429,13 @@ class Fleet(RuleBasedStateMachine):
         world = self.world
         world.prom.failing, world.prom.dark, world.prom.empty = {}, set(), False
         world.kube.blind = world.runner.blind = world.hardware_fails = False
-        world.kube.unseen, world.mode = set(), Mode.ENFORCE
+        world.kube.unseen, world.mode, world.desk.down = set(), Mode.ENFORCE, False
         world.kube.protected.clear()
         world.kube.doomed.clear()
         for _ in range(8):
             self.then(timedelta(minutes=15))
         nothing_waits_for_ever(world)
+        provider.all_is_said_and_one_ticket_is_open(world)
 
     @rule()
     def marks_are_taken_over(self) -> None:

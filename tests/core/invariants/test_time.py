@@ -15,7 +15,9 @@ from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Snapshot
 from tests.core.invariants.kube import PREFIX
-from tests.core.invariants.test_life import Fleet, bounded
+from tests.core.invariants.swapping import bounded
+from tests.core.invariants.test_life import Fleet
+from tests.core.invariants.test_swaps import Swaps
 from tests.core.invariants.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -65,7 +67,16 @@ class Announced(Fleet):
         return Dated(law)
 
 
+class Promised(Swaps):
+    """The same, where providers have deadlines, and people are asked."""
+
+    def made(self, law: Rules) -> World:
+        return Dated(law)
+
+
 TestQuiet = Quiet.TestCase
 TestQuiet.settings = settings(bounded(3), stateful_step_count=12)
 TestAnnounced = Announced.TestCase
 TestAnnounced.settings = settings(bounded(20), stateful_step_count=20)
+TestPromised = Promised.TestCase
+TestPromised.settings = settings(bounded(25), stateful_step_count=15)

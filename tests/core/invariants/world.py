@@ -18,6 +18,7 @@ from quarantine.core.snapshot import Snapshot
 from quarantine.core.state import fold
 from quarantine.core.workload import Class, Pod, RunStatus, Workloads
 from quarantine.execute import Executor
+from quarantine.observe.tickets import Follower
 from quarantine.ports import LedgerView, Order
 from tests.core.invariants.book import Book
 from tests.core.invariants.checks import check
@@ -52,6 +53,7 @@ class Replica:
 
     name: str
     executor: Executor
+    follower: Follower
     term: int | None = None
 
 
@@ -81,6 +83,7 @@ class World:
     swapped: dict[str, datetime] = field(default_factory=dict)  # by node: when another machine, or GPU, came
     restores: list[datetime] = field(default_factory=list)
     fate: RunOutcome | None = RunOutcome.SUCCEEDED  # of procedures, after some minutes; None: they hang
+    settles: timedelta = timedelta(0)  # for how long a new ticket is not found by its key
     checked: bool = True  # False: each plan is only carried out
     cures: bool = True  # whether a reset or a reboot mends what it is meant to
 
@@ -92,10 +95,12 @@ class World:
         self.watch = Watch(self)
         kept = self.watch.kept
         self.kube.seen, self.kube.evicting = kept(self.watch.wrote), kept(self.watch.evicted)
-        self.desk, self.chat = Desk(self.trouble, kept(self.watch.filed)), Chat(self.trouble)
+        self.desk = Desk(self.trouble, kept(self.watch.filed), self.clock.now, settles=self.settles)
+        self.desk.forgetful, self.desk.check = (lambda: bool(self.restores)), kept(self.desk.check)  # type: ignore[method-assign]
+        self.chat = Chat(self.trouble)
         self.runner = Runner(self.trouble, kept(self.watch.begun))
         self.prom.loaded = set(NAMES)
-        self.replicas = [Replica(name, self._executor()) for name in ("a", "b")]
+        self.replicas = [Replica(name, self._executor(), self._follower()) for name in ("a", "b")]
 
     def _present(self) -> Mapping[str, tuple[str, ...]]:
         return {name: uuids for name, uuids in self.gpus.items() if name in self.kube.held}
@@ -103,6 +108,9 @@ class World:
     def _executor(self) -> Executor:
         # Of the ledger it has what carrying out needs.
         return Executor(self.kube, self.book, self.desk, self.chat, self.clock, self.law, self.runner)  # type: ignore[arg-type]
+
+    def _follower(self) -> Follower:
+        return Follower(self.desk, self.clock)
 
     @property
     def now(self) -> datetime:
@@ -139,7 +147,7 @@ class World:
 
     def _cycle(self, who: Replica, term: int) -> None:
         view = self.book.load()
-        look = self.look(view)
+        look = self.look(view, who.follower)
         made = plan(look, self.law)
         if self.checked:
             after = fold(view.state, made.decisions)
@@ -161,10 +169,10 @@ class World:
 
     def restart(self, which: int) -> None:
         """A new process: it knows what the ledger knows."""
-        self.replicas[which] = Replica(self.replicas[which].name, self._executor())
+        self.replicas[which] = Replica(self.replicas[which].name, self._executor(), self._follower())
         self.runner.restart()
 
-    def look(self, view: LedgerView) -> Snapshot:
+    def look(self, view: LedgerView, follower: Follower) -> Snapshot:
         """What a cycle reasons from, gathered as the observer does."""
         nodes = self.kube.nodes()
         cases = (case for case in view.state.cases.values() if case.open)
@@ -183,6 +191,7 @@ class World:
             workloads=self._workloads(seeing.with_pods(view.state, self.law, answers, nodes)),
             runs=self._runs(view.state),
             hardware=self._hardware(view.state),
+            tickets=follower.heard(view.state),
         )
 
     def _workloads(self, names: frozenset[str]) -> Workloads | Failed:
@@ -213,6 +222,11 @@ class World:
         end = None if until is None else self.now + until
         request = Request(f"r{self.number}", kind, name, "seen to", "an engineer", "cli", self.now, end, scope)
         self.book.asked.append(request)
+
+    def answer(self, kind: RequestKind, name: str, **fields: object) -> None:
+        """A person says yes, or not now, to a swap. `fields`: of the request, where it is not by the command line."""
+        self.ask(kind, name)
+        self.book.asked[-1] = replace(self.book.asked[-1], **fields)  # type: ignore[arg-type]
 
     def annotate(self, name: str, key: str, value: str | None) -> None:
         """Somebody sets an annotation of a node, or takes it away."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from quarantine.core.case import Case, Effect, EffectStatus, HeldBy, Phase, RunOutcome
 from quarantine.core.decision import ACTION_OF, Action, Decision, Kind, Request, RequestKind, State
+from quarantine.core.filings import unsaid
 from quarantine.core.marks import unmark
 from quarantine.core.model import Failed, Mode, Node
 from quarantine.core.planner import plan
@@ -127,7 +128,8 @@ class Life:
                 by_us = True if effect is Effect.MARK else None
                 filed = self._filed(case, effect)
                 ref = filed.ref if filed is not None else "r"
-                self.trail.append(replace(outcome, ref=ref, cordoned_by_us=by_us, ticket=filed))
+                said = replace(unsaid(case)[0], said=True) if effect is Effect.COMMENT else None
+                self.trail.append(replace(outcome, ref=ref, cordoned_by_us=by_us, ticket=filed, remark=said))
                 self.state = fold(self.state, self.trail[-1:])
 
     def _filed(self, case: Case, effect: Effect) -> Filing | None:

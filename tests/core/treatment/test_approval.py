@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from pydantic import ValidationError
 
-from quarantine.core.case import HeldBy, Phase
+from quarantine.core.case import Effect, HeldBy, Phase
 from quarantine.core.deadlines import deadlines
 from quarantine.core.decision import Action, Decision, Request, RequestKind
 from quarantine.core.response import Approval, Response
-from tests.core.treatment.life import REPLACE, Life, asked, law
-from tests.core.world import NOW
+from quarantine.core.snapshot import Snapshot
+from quarantine.core.state import PENDING
+from tests.core.treatment.life import ON_PROOF, REPLACE, REPORT, RESET, Life, asked, law
+from tests.core.world import NOW, policy
 
 GROUP = "S0123ABCD"
 
@@ -145,10 +148,121 @@ def test_when_nobody_answers_people_are_told_and_it_goes_on_waiting() -> None:
 
 
 def test_when_nobody_answers_it_may_go_on() -> None:
-    life = asking(within="2h", then="replace")
+    life = Life(law(ladder=[REPLACE], approval={"within": "2h", "then": "replace"}, notify=True))
+    life.cycles(3)
+    assert HeldBy.APPROVAL in life.held
     life.wait(timedelta(hours=2))
     assert life.phase() is Phase.SWAP_REQUESTED
     assert not {HeldBy.APPROVAL, HeldBy.OVERDUE} & life.held
+
+
+def test_silence_of_people_who_were_not_told_is_no_yes() -> None:
+    """Slack was down all that time; once they are told, they have as long as everybody."""
+    life = Life(law(ladder=[REPLACE], approval={"within": "2h", "then": "replace"}, notify=True))
+    life.cycles(2)
+    case = life.case
+    silent = replace(case, told_at=None, effects={**case.effects, Effect.NOTIFY: PENDING})
+    life.state = replace(life.state, cases={**life.state.cases, case.id: silent})
+    life.at += timedelta(hours=3)
+    life.plan()
+    assert life.phase() is Phase.QUARANTINED
+    life.cycle()
+    assert life.phase() is Phase.QUARANTINED
+    life.wait(timedelta(hours=1))
+    assert life.phase() is Phase.QUARANTINED
+    life.wait(timedelta(hours=1))
+    assert life.phase() is Phase.SWAP_REQUESTED
+
+
+def both(first: object, second: object) -> Life:
+    """node-3 found hot by two policies that want different things of people; the second is fatal."""
+    one = policy("gpu-hot", severity="warning", response={"ladder": [REPLACE], "notify": False, "approval": first})
+    other = policy("gpu-hotter", severity="fatal", response={"ladder": [REPLACE], "notify": False, "approval": second})
+    life = Life(law(one, other))
+    look = life.look
+
+    def of_both(requests: Iterable[Request] = ()) -> Snapshot:
+        seen = look(requests)
+        return replace(seen, answers={"gpu-hot": seen.answers["gpu-hot"], "gpu-hotter": seen.answers["gpu-hot"]})
+
+    life.look = of_both  # type: ignore[method-assign]
+    life.cycles(4)
+    assert HeldBy.APPROVAL in life.held
+    return life
+
+
+@pytest.mark.parametrize(("first", "second"), [({}, {"by": GROUP}), ({"by": GROUP}, {}), ({"by": GROUP}, None)])
+def test_every_policy_that_found_the_machine_has_its_say(first: object, second: object) -> None:
+    life = both(first, second)
+    assert GROUP in refusal(life.cycle(word(RequestKind.APPROVE, channel="slack")))
+    life.cycle(word(RequestKind.APPROVE, 2, channel="slack", groups=(GROUP,)))
+    assert life.phase() is Phase.SWAP_REQUESTED
+
+
+def test_a_policy_that_is_held_or_paused_still_asks_people() -> None:
+    life = both({"by": GROUP}, None)
+    life.cycle(replace(asked(RequestKind.PAUSE), node="", scope="policy/gpu-hot"))
+    life.cycles(3)
+    assert life.phase() is Phase.QUARANTINED
+    assert HeldBy.APPROVAL in life.held
+
+
+def test_a_yes_of_anybody_does_not_outlive_a_stricter_policy() -> None:
+    life = asking()
+    life.pods_known = False
+    life.cycle(word(RequestKind.APPROVE, channel="slack"))
+    life.law = law(ladder=[REPLACE], approval={"by": GROUP})
+    life.pods_known = True
+    life.cycles(2)
+    assert life.phase() is Phase.QUARANTINED
+
+
+@pytest.mark.parametrize("kind", [RequestKind.APPROVE, RequestKind.DEFER])
+def test_a_word_about_one_machine_is_none_about_the_next(kind: RequestKind) -> None:
+    life = Life(law(ladder=[REPORT, REPLACE], approval={}, release=ON_PROOF))
+    life.cycles(2)
+    life.pods_known = False
+    life.cycle(word(kind, until=life.at + timedelta(days=20)))
+    old = life.nodes["node-3"]
+    life.nodes["node-3"] = replace(old, machine=replace(old.machine, system_uuid="another", boot_id="another"))
+    life.cycles(2)
+    assert (life.case.approved_at, life.case.deferred_until) == (None, None)
+    late = life.cycle(word(RequestKind.APPROVE, 2, at=NOW))
+    assert any("was renewed" in d.reason or "waits for an approval" in d.reason for d in late)
+
+
+@pytest.mark.parametrize("channel", ["slack", "Slack", "annotation", "webhook"])
+def test_only_who_writes_to_the_ledger_needs_no_group(channel: str) -> None:
+    life = asking(by=GROUP)
+    assert GROUP in refusal(life.cycle(word(RequestKind.APPROVE, channel=channel)))
+    until = life.at + timedelta(hours=4)
+    assert GROUP in refusal(life.cycle(word(RequestKind.DEFER, 2, channel=channel, until=until)))
+
+
+def test_nobody_is_asked_any_more_once_no_policy_wants_a_yes() -> None:
+    life = asking()
+    life.law = law(policy(mode="observe", response={"ladder": [REPLACE], "approval": {}, "notify": False}))
+    life.cycle()
+    assert HeldBy.APPROVAL not in life.held
+
+
+def test_what_is_asked_stands_while_the_machine_is_let_be() -> None:
+    life = asking()
+    pause = Request("p9", RequestKind.PAUSE, "", "looking", "an engineer", "cli", life.at, scope="all")
+    life.cycle(pause)
+    life.cycles(2)
+    assert HeldBy.APPROVAL in life.held
+
+
+def test_nobody_is_asked_any_more_once_another_step_comes_first() -> None:
+    life = asking()
+    life.law = law(ladder=[{**RESET, "after": "2h"}, REPLACE], approval={})
+    life.cycle()
+    assert HeldBy.APPROVAL not in life.held
+    assert life.phase() is Phase.QUARANTINED
+    life.law = law(ladder=[REPLACE], approval={})
+    life.cycle()
+    assert HeldBy.APPROVAL in life.held
 
 
 def test_what_a_policy_may_say() -> None:
@@ -156,5 +270,7 @@ def test_what_a_policy_may_say() -> None:
         Approval.model_validate({"then": "replace"})
     with pytest.raises(ValidationError, match="no step of this policy asks for one"):
         Response.model_validate({"ticket": "report", "approval": {}})
+    with pytest.raises(ValidationError, match="needs notify"):
+        Response.model_validate({"ticket": "replace", "notify": False, "approval": {"within": "1h", "then": "replace"}})
     with pytest.raises(ValidationError, match="by"):
         Approval.model_validate({"by": "@oncall"})

@@ -13,7 +13,9 @@ from quarantine.core.decision import Action, Decision, Kind, RequestKind
 from quarantine.core.filings import unsaid
 from quarantine.core.letters import report
 from quarantine.core.policy import Rules
+from quarantine.core.state import evolve
 from quarantine.core.tickets import Heard, Ticket, TicketState
+from quarantine.core.treatment.followup import STATES_REST
 from tests.core.treatment.life import REPLACE, Life, actions, asked, law
 from tests.core.world import FAILED, policy, rules
 
@@ -49,7 +51,8 @@ def test_what_the_provider_says_is_recorded_once() -> None:
     (filing,) = life.case.filings
     assert filing.acknowledged_at == filing.heard_at == life.trail[-1].at
     life.says("T-1", state=TicketState.IN_PROGRESS)
-    life.cycle()
+    life.wait(STATES_REST)
+    assert life.case.filings[0].state is TicketState.IN_PROGRESS
     assert life.case.filings[0].acknowledged_at == filing.acknowledged_at, "the first time counts"
 
 
@@ -77,7 +80,7 @@ def test_a_no_is_told_a_person_and_ends_nothing(state: TicketState) -> None:
     assert HeldBy.PROVIDER in life.held
     assert life.phase() is Phase.SWAP_REQUESTED
     life.says("T-1", state=TicketState.IN_PROGRESS, open=True)
-    life.cycle()
+    life.wait(STATES_REST)
     assert HeldBy.PROVIDER not in life.held, "it was opened again"
 
 
@@ -186,3 +189,15 @@ def test_a_case_that_ends_is_not_followed_and_its_comment_is_void() -> None:
     life.plan(asked(RequestKind.RELEASE))
     assert not life.case.is_pending(Effect.COMMENT)
     assert not [key for key in life.state.holds if key.startswith("provider/")]
+
+
+def test_of_two_tickets_the_one_that_the_provider_has_closed_is_no_reason_to_close_the_other() -> None:
+    """A provider that sees the same request twice ends one of them itself: it may be the first."""
+    life = filed()
+    second = Ticket("T-9", life.case.id, "open")
+    closed = Ticket("T-1", life.case.id, "duplicate", state=TicketState.CLOSED, open=False)
+    life.tickets["desk", "T-1"] = Heard(closed, (second,))
+    made = life.cycles(3)
+    assert Action.COMMENT not in actions(made)
+    assert life.case.remarks == ()
+    assert [filing.ref for filing in life.case.filings] == ["T-1", "T-9"], "it is followed"
