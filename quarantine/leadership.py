@@ -5,6 +5,11 @@ takes it once that is as long as the Lease says; its holder stops well before (`
 counted from before its last renewal was sent. The steady clock goes on while a process or its machine is paused, so one
 that wakes up after its time knows at once that it leads no more.
 
+That holds for as long as only replicas write the Lease. Somebody may delete it, empty it, write another name into it,
+or restore it from a backup, while its holder leads for some seconds more. So only a Lease that ran out before our eyes,
+or that its holder let go in order, is acted on at once; who comes by it in any other way holds it for its whole time
+first. An empty one was let go in order where it says that it lasts a second, as `release` writes it.
+
 What is left: a write that was sent while it led and arrives later. Every write to a Node names the version that was
 read, every row of the ledger the term of its writer, and whoever comes next takes a new term first.
 """
@@ -40,6 +45,9 @@ class Terms:
     every: timedelta = timedelta(seconds=2)
 
 
+_LET_GO = timedelta(seconds=1)  # how long a Lease lasts, as it says, that was let go in order
+
+
 class Leadership:
     """Renews, or waits for its turn, in a thread of its own. `on_lead` is called there each time that it is won."""
 
@@ -57,6 +65,7 @@ class Leadership:
         self.on_lead: Callable[[], None] = lambda: None
         self._monotonic = monotonic
         self._held_from: float | None = None  # when the renewal that holds was sent; None: it is not ours
+        self._leads_from = 0.0  # not to be acted on before, although it is held
         self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
         self._trouble = ""
@@ -66,13 +75,13 @@ class Leadership:
 
     def leads(self) -> bool:
         """Whether this process may act at this moment."""
-        held_from = self._held_from
-        return held_from is not None and self._monotonic() < held_from + self._terms.renew_within.total_seconds()
+        return self._holds() and self._monotonic() >= self._leads_from
 
     @property
     def leader(self) -> str:
-        """Who was last seen to hold it; empty where nobody does, or nothing is known yet."""
-        return self._seen.holder if self._seen is not None else ""
+        """Who else was last seen to hold it; empty where nobody does, or nothing is known yet."""
+        seen = self._seen
+        return seen.holder if seen is not None and seen.holder != self._holder else ""
 
     def step(self) -> None:
         """Look, and renew it or take it where that is due. Never raises: what goes wrong is logged once."""
@@ -84,7 +93,7 @@ class Leadership:
                 self._tell(str(error))
             else:
                 self._tell("")
-            if not self.leads():
+            if not self._holds():
                 self._held_from = None
             leads = self.leads()
         if led and not leads:
@@ -96,10 +105,13 @@ class Leadership:
     def release(self) -> None:
         """Let it go at once, where it is held, so that nobody has to wait."""
         with self._lock:
-            held, self._held_from = self._held_from is not None, None
+            held, led = self._held_from is not None, self._monotonic() >= self._leads_from
+            self._held_from = None
             if held and self._seen is not None and self._seen.holder == self._holder:
+                # One that was not acted on yet may have another leader still, for whom the next one has to wait too.
+                lasts = _LET_GO if led else self._patience(self._seen)
                 try:
-                    self._leases.write(replace(self._seen, holder="", lasts=timedelta(seconds=1), at=self._now()))
+                    self._leases.write(replace(self._seen, holder="", lasts=lasts, at=self._now()))
                 except QuarantineError as error:
                     structlog.get_logger().warning(f"the lease could not be released, and runs out by itself: {error}")
 
@@ -133,27 +145,40 @@ class Leadership:
                 structlog.get_logger().exception("a defect in the leader election; please report this traceback")
 
     def _turn(self, sent: float) -> None:
-        found = self._leases.read()
+        found, now = self._leases.read(), self._now()
         if found is None:
-            self._take(LeaseRecord(self._holder, self._terms.lasts, 0, self._now(), self._now()), sent)
+            self._take(LeaseRecord(self._holder, self._terms.lasts, 0, now, now), sent)
             return
         if self._seen is None or found.version != self._seen.version:
             self._seen, self._seen_at = found, self._monotonic()
-        mine = found.holder == self._holder
-        free = not found.holder or self._monotonic() >= self._seen_at + found.lasts.total_seconds()
-        if mine:
-            self._take(replace(found, lasts=self._terms.lasts, at=self._now()), sent)
-        elif free:
-            now = self._now()
+        let_go = not found.holder and found.lasts <= _LET_GO
+        ran_out = self._monotonic() >= self._seen_at + self._patience(found).total_seconds()
+        if found.holder == self._holder:
+            self._take(replace(found, lasts=self._terms.lasts, at=now), sent)
+        elif let_go or ran_out or (not found.holder and self._holds()):
             count = found.transitions + 1
-            self._take(LeaseRecord(self._holder, self._terms.lasts, count, now, now, found.version), sent)
+            taken = LeaseRecord(self._holder, self._terms.lasts, count, now, now, found.version)
+            self._take(taken, sent, free=let_go or ran_out)
         else:
             self._held_from = None
 
-    def _take(self, record: LeaseRecord, sent: float) -> None:
-        """Raises Conflict where somebody was quicker."""
-        self._seen, self._seen_at = self._leases.write(record), self._monotonic()
+    def _take(self, record: LeaseRecord, sent: float, *, free: bool = False) -> None:
+        """Raises Conflict where somebody was quicker. `free`: it is known that nobody leads by it any more."""
+        before, written = self._seen, self._leases.write(record)
+        self._seen, self._seen_at = written, self._monotonic()
+        if free:
+            self._leads_from = sent
+        elif not self._holds():  # looked at only now: the write may have taken long
+            self._leads_from = self._seen_at + self._patience(before).total_seconds()
         self._held_from = sent
+
+    def _holds(self) -> bool:
+        held_from = self._held_from
+        return held_from is not None and self._monotonic() < held_from + self._terms.renew_within.total_seconds()
+
+    def _patience(self, record: LeaseRecord | None) -> timedelta:
+        """How long a holder may believe in it: other replicas may run by other settings, and a hand may have cut it."""
+        return max(self._terms.lasts, record.lasts if record is not None else timedelta(0))
 
     def _tell(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:

@@ -2,6 +2,9 @@
 
 It remembers what it said for as long as the process lives. One that starts says all that stands again, which doubles
 nothing, and clears what ended shortly before: an alarm must not outlive its cause because a pod was moved.
+
+Nothing is ever given up: what was refused is tried again too, since a refusal may be about the moment (a key that is
+being rotated). An alarm that fails rests by itself, and comes after the others, so that it keeps none of them.
 """
 
 from __future__ import annotations
@@ -9,25 +12,88 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from quarantine.core.alarms import Alarm
+import structlog
+
+from quarantine.core.alarms import Alarm, Urgency
 from quarantine.core.errors import Refused, Unavailable
 from quarantine.ports import Clock, Pager
 
 AT_ONCE = 10  # calls to one pager in a cycle; what is left waits for the next one
-LONGEST_WAIT = timedelta(minutes=5)
+AWAY_AFTER = 2  # alarms that fail in a row, and the pager itself is let rest
+LONGEST_WAIT = timedelta(minutes=5)  # also where a pager asks for more: what wakes people is not put off for hours
 MEMORY = timedelta(days=2)  # for how long before the start what has ended is cleared
+
+_RANK = {urgency: rank for rank, urgency in enumerate(Urgency)}  # the worst first
+
+
+class _Said(NamedTuple):
+    """What the far side has of an alarm. `at` is None where it may have it, or not: the answer was lost."""
+
+    alarm: Alarm
+    at: datetime | None
+
+
+class _Call(NamedTuple):
+    """`stands`: to be fired, or else cleared."""
+
+    alarm: Alarm
+    stands: bool
+
+
+class _Failed(NamedTuple):
+    """How often in a row an alarm could not be told, and until when it rests."""
+
+    tries: int
+    until: datetime
+    refused: _Call | None  # it rests as it was said; None: whatever it says by then
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What one pager was told, and how it goes with it."""
+    """What one pager was told, by the alarms' keys, and how it goes with it."""
 
-    fired: dict[str, tuple[Alarm, datetime]] = field(default_factory=dict)  # with when it was said last
+    fired: dict[str, _Said] = field(default_factory=dict)
     to_clear: dict[str, Alarm] = field(default_factory=dict)
-    refused: dict[str, Alarm] = field(default_factory=dict)  # as it was: it is not said again as it is
-    tries: int = 0
+    failed: dict[str, _Failed] = field(default_factory=dict)
+    tries: int = 0  # of the pager itself
     earliest: datetime | None = None
+
+    def tries_of(self, call: _Call) -> int:
+        """How often in a row this alarm could not be told."""
+        failed = self.failed.get(call.alarm.key)
+        return failed.tries if failed is not None else 0
+
+    def rests(self, call: _Call, now: datetime) -> bool:
+        """Whether it is too early to try this again."""
+        failed = self.failed.get(call.alarm.key)
+        return failed is not None and now < failed.until and failed.refused in (None, call)
+
+    def took(self, call: _Call, now: datetime) -> None:
+        """The far side has it."""
+        key, self.tries, self.earliest = call.alarm.key, 0, None
+        self.failed.pop(key, None)
+        if call.stands:
+            self.fired[key] = _Said(call.alarm, now)
+        else:
+            self.fired.pop(key, None)
+            self.to_clear.pop(key, None)
+
+    def refused(self, call: _Call, now: datetime) -> None:
+        """The far side will have none of it, as it is or for the moment."""
+        self.failed[call.alarm.key] = _Failed(self.tries_of(call) + 1, now + LONGEST_WAIT, call)
+
+    def unanswered(self, call: _Call, now: datetime) -> None:
+        """It may have been done: what stands is said again whatever was said before, and what ends is cleared."""
+        tries = self.tries_of(call) + 1
+        self.fired[call.alarm.key] = _Said(call.alarm, None)
+        self.failed[call.alarm.key] = _Failed(tries, now + _wait(tries), None)
+
+    def put_off(self, now: datetime, asked: timedelta) -> None:
+        """The pager itself is let rest, for what it asked or longer."""
+        self.tries += 1
+        self.earliest = now + min(max(_wait(self.tries), asked), LONGEST_WAIT)
 
 
 @dataclass(slots=True)
@@ -52,45 +118,55 @@ class Paging:
 
     def _step(self, pager: Pager, kept: _Kept, wanted: Mapping[str, Alarm]) -> str | None:
         now = self.clock.now()
-        kept.to_clear |= {key: alarm for key, (alarm, _) in kept.fired.items() if key not in wanted}
+        kept.to_clear |= {key: said.alarm for key, said in kept.fired.items()}
         kept.to_clear = {key: alarm for key, alarm in kept.to_clear.items() if key not in wanted}
-        kept.refused = {key: alarm for key, alarm in kept.refused.items() if wanted.get(key) == alarm}
+        kept.failed = {key: one for key, one in kept.failed.items() if key in wanted or key in kept.to_clear}
         if kept.earliest is not None and now < kept.earliest:
             return None
-        due = [alarm for alarm in wanted.values() if self._is_due(pager, kept, alarm, now)]
-        calls = [(pager.fire, alarm) for alarm in due] + [(pager.clear, alarm) for alarm in kept.to_clear.values()]
-        trouble = None
-        for call, alarm in calls[:AT_ONCE]:
+        trouble, silent = None, 0
+        for call in _due(pager, kept, wanted, now)[:AT_ONCE]:
             try:
-                call(alarm)
+                (pager.fire if call.stands else pager.clear)(call.alarm)
             except Refused as error:
-                # It is wrong as it is: another one is not kept waiting for it, and it is not said again unchanged.
-                trouble = f"{pager.name} refuses an alarm ({alarm.summary}): {error}"
-                kept.refused[alarm.key] = alarm
-                kept.to_clear.pop(alarm.key, None)
-                kept.fired.pop(alarm.key, None)
+                kept.refused(call, self.clock.now())  # no other one is kept waiting for it
+                trouble = f"{pager.name} refuses an alarm ({call.alarm.summary}): {error}"
                 continue
-            except Unavailable as error:
-                return self._put_off(pager, kept, error)
-            kept.tries, kept.earliest = 0, None
-            if alarm.key in wanted:
-                kept.fired[alarm.key] = (alarm, now)
-            else:
-                kept.fired.pop(alarm.key, None)
-                kept.to_clear.pop(alarm.key, None)
+            except Exception as error:  # noqa: BLE001  (said, and put off: a pager may be anybody's code)
+                kept.unanswered(call, self.clock.now())
+                trouble, silent = _put_off(pager, error), silent + 1
+                asked = error.retry_after if isinstance(error, Unavailable) else None
+                if asked is not None or silent >= AWAY_AFTER:
+                    kept.put_off(self.clock.now(), asked or timedelta(0))
+                    return trouble
+                continue
+            kept.took(call, now)
+            silent = 0
         return trouble
 
-    @staticmethod
-    def _is_due(pager: Pager, kept: _Kept, alarm: Alarm, now: datetime) -> bool:
-        if kept.refused.get(alarm.key) == alarm:
-            return False
-        said = kept.fired.get(alarm.key)
-        if said is None or said[0] != alarm:
-            return True
-        return pager.repeats is not None and now >= said[1] + pager.repeats
 
-    def _put_off(self, pager: Pager, kept: _Kept, error: Unavailable) -> str:
-        kept.tries += 1
-        wait = min(timedelta(seconds=2 ** min(kept.tries, 9)), LONGEST_WAIT)
-        kept.earliest = self.clock.now() + max(wait, error.retry_after or wait)
+def _put_off(pager: Pager, error: Exception) -> str:
+    if isinstance(error, Unavailable):
         return f"telling {pager.name} is put off: {error}"
+    structlog.get_logger().error("a defect of a pager; please report it with this traceback", exc_info=error)
+    return f"telling {pager.name} is put off by a defect ({type(error).__name__}: {error})"
+
+
+def _due(pager: Pager, kept: _Kept, wanted: Mapping[str, Alarm], now: datetime) -> list[_Call]:
+    """What is to be said, in its order: what has failed least, news before ends before repetitions, the worst first.
+
+    Among repetitions the one that was said longest ago is first, or many alarms would keep the last ones for ever.
+    """
+    found: list[tuple[int, datetime, _Call]] = []
+    for alarm in wanted.values():
+        said = kept.fired.get(alarm.key)
+        if said is None or said.at is None or said.alarm != alarm:
+            found.append((0, now, _Call(alarm, stands=True)))
+        elif pager.repeats is not None and now >= said.at + pager.repeats:
+            found.append((2, said.at, _Call(alarm, stands=True)))
+    found += [(1, now, _Call(alarm, stands=False)) for alarm in kept.to_clear.values()]
+    found.sort(key=lambda one: (kept.tries_of(one[2]), *one[:2], _RANK[one[2].alarm.urgency]))
+    return [call for _, _, call in found if not kept.rests(call, now)]
+
+
+def _wait(tries: int) -> timedelta:
+    return min(timedelta(seconds=2 ** min(tries, 9)), LONGEST_WAIT)

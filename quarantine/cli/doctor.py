@@ -85,19 +85,18 @@ def _show(found: Sequence[Finding], output: Output) -> None:
         levels = {level: counts[level] for level in _MARKS}
         records.as_json({"version": __version__, "exit": int(_exit(found)), "levels": levels, "findings": findings})
         return
-    heads = ("", "check", "finding", "what to do")
-    rows = []
-    before = ""
-    for finding in found:
-        repeated = finding.check == before and output is Output.TABLE
-        rows.append((_MARKS[finding.level], "" if repeated else finding.check, finding.sentence, finding.advice))
-        before = finding.check
     if output is Output.MARKDOWN:
+        rows = [(_MARKS[f.level], f.check, f.sentence, f.advice) for f in found]
+        heads = ("", "check", "finding", "what to do")
         typer.echo("\n".join([*markdown.table(heads, rows), markdown.written(_sum(counts))]))
         return
-    shown = render.table(*heads)
-    for cells in rows:
-        render.row(shown, *cells)
+    shown, before = render.table("", "check", "finding, and what to do"), ""
+    for finding in found:
+        name = "" if finding.check == before else finding.check
+        render.row(shown, _MARKS[finding.level], name, finding.sentence)
+        if finding.advice:
+            render.row(shown, "", "", f"→ {finding.advice}")
+        before = finding.check
     render.console().print(shown)
     typer.echo(f"\n{_sum(counts)}")
 

@@ -103,7 +103,8 @@ def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) 
     def cycle() -> CycleReport | None:
         if leadership is not None and not leadership.leads():
             controller.step_down()
-            health.standby(leadership.leader)
+            # Who leads no more, and cannot look who does, has last seen itself.
+            health.standby(leadership.leader if leadership.leader != controller.holder else "")
             metrics.standby()
             return None
         report = controller.cycle()

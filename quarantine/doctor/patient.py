@@ -12,7 +12,7 @@ from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import connect as connect_kube
 from quarantine.adapters.policyfiles.loader import CheckResult, check_paths
 from quarantine.adapters.prometheus import PrometheusMetrics
-from quarantine.adapters.prometheus.server import PrometheusStatus
+from quarantine.adapters.prometheus.status import PrometheusStatus
 from quarantine.app import AGENT
 from quarantine.core.errors import QuarantineError
 from quarantine.core.model import Mode, Node

@@ -81,7 +81,8 @@ def check_exporters(patient: Patient) -> Iterator[Finding]:
             absent.append(exporter)
     if absent:
         yield note(
-            f"no sample of: {', '.join(absent)}", "nothing is to be done if they are not in use; signals list several"
+            f"no sample of: {', '.join(absent)}",
+            "nothing is to be done where they are not in use: a signal may name several exporters",
         )
     yield from _versions(ask, rules)
 

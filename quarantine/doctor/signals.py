@@ -29,6 +29,12 @@ class _Share:
     seen: Seen = field(default_factory=Seen)
     meant: dict[str, set[str]] = field(default_factory=dict)
 
+    @property
+    def nowhere(self) -> bool:
+        """Whether it is meant for nodes, and none of them shows it."""
+        meant = set().union(*self.meant.values())
+        return bool(meant) and not meant & self.seen.names
+
 
 def check_shares(patient: Patient) -> Iterator[Finding]:
     """For each signal, how many of the nodes of each pool show it now."""
@@ -42,8 +48,15 @@ def check_shares(patient: Patient) -> Iterator[Finding]:
     shares: dict[str, _Share] = {}
     for policy in rules.policies:
         _look(ask, policy, rules, nodes, shares.setdefault(policy.measures, _Share()))
+    nowhere = [measures for measures, share in sorted(shares.items()) if share.nowhere]
     for measures, share in sorted(shares.items()):
-        yield _told(measures, share)
+        if not share.nowhere:
+            yield _told(measures, share)
+    if nowhere:
+        yield warning(
+            f"no node shows: {', '.join(nowhere)}",
+            "nothing is known by them: see the queries below, and turn on what is wanted at its exporter",
+        )
     strangers = sorted({name for share in shares.values() for name in share.seen.strangers})
     if strangers:
         yield warning(
@@ -87,13 +100,17 @@ def check_queries(patient: Patient) -> Iterator[Finding]:
     live = hold_against(metrics, rules, moment, parse=selectors, nodes=patient.known_nodes() or {})
     acting = {policy.name for policy in rules.policies if policy.spec.mode is Mode.ENFORCE}
     by_acting = {policy.spec.signal for policy in rules.policies if policy.name in acting}
+    unseen = {policy.spec.signal for policy in rules.policies if not live.series.get(policy.name)}
     partly: dict[str, list[Remark]] = {}
     for remark in live.remarks:
         if remark.severity == "fault":
             acts = remark.name in (acting if remark.kind == "Policy" else by_acting)
-            sentence = f"{remark.kind.lower()} {remark.name}: {remark.sentence}"
+            named = f"{remark.kind.lower()} {remark.name}"
+            sentence = remark.sentence if named in remark.sentence else f"{named}: {remark.sentence}"
             yield (fault if acts else warning)(sentence, remark.hint or "see the policy's files")
-        elif remark.kind == "Signal":  # what is noted of policies is about nodes, which the shares tell
+        elif (
+            remark.kind == "Signal" and remark.name not in unseen
+        ):  # of policies, nodes are noted: the shares have them
             partly.setdefault(remark.name, []).append(remark)
     for name, remarks in sorted(partly.items()):
         sentences = list(dict.fromkeys(remark.sentence for remark in remarks))

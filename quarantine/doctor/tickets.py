@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
 
 from quarantine.adapters.assets import Assets
 from quarantine.adapters.tickets.prepared import Prepared
@@ -11,13 +15,14 @@ from quarantine.adapters.tickets.targets import Context, target
 from quarantine.core.errors import QuarantineError, Unavailable
 from quarantine.core.policy import Rules
 from quarantine.core.tickets import Answerable
+from quarantine.core.units import format_duration
 from quarantine.doctor.finding import Finding, fault, good, note, unreachable, warning
 from quarantine.doctor.patient import Patient
 from quarantine.ports import Tickets
 from quarantine.settings import Target
 
 KEY = "quarantine-doctor-no-such-case"  # keys of ours begin with q-
-_AT_ONCE = 8
+_PATIENCE = timedelta(seconds=60)  # for all of them, asked at once; adapters have time-outs of their own
 
 
 def check(patient: Patient) -> Iterator[Finding]:
@@ -33,14 +38,31 @@ def check(patient: Patient) -> Iterator[Finding]:
             yield good(f"the list of machines {tickets.assets} can be read")
         except QuarantineError as error:
             yield fault(str(error))
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="target") as pool:
-        asked: Mapping[str, Future[Finding]] = {
-            name: pool.submit(_target, patient, name, each, assets) for name, each in tickets.chosen.items()
-        }
-        for answer in asked.values():
-            yield answer.result()
+    running = [_Running(patient, name, each, assets) for name, each in tickets.chosen.items()]
+    until = time.monotonic() + _PATIENCE.total_seconds()
+    for one in running:
+        yield one.found(until)
     if rules is not None:
         yield from _providers(patient, rules)
+
+
+class _Running:
+    """One target, asked on a thread that does not keep the process: a third party's code may hang."""
+
+    def __init__(self, patient: Patient, name: str, given: Target, assets: Assets | None) -> None:
+        self._where = f"target {name} ({given.kind})"
+        self._answer: queue.SimpleQueue[Finding] = queue.SimpleQueue()
+        ask = partial(_target, patient, name, given, assets)
+        threading.Thread(target=lambda: self._answer.put(ask()), name=f"target-{name}", daemon=True).start()
+
+    def found(self, until: float) -> Finding:
+        """What came of it by then, on the monotonic clock."""
+        try:
+            return self._answer.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return unreachable(
+                f"{self._where}: it did not answer within {format_duration(_PATIENCE)}", "see what is slow there"
+            )
 
 
 def _target(patient: Patient, name: str, given: Target, assets: Assets | None) -> Finding:

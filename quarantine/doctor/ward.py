@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 
 from quarantine.core.errors import QuarantineError, Unavailable
 from quarantine.core.units import format_duration
@@ -54,8 +56,9 @@ class _Running:
         except QuarantineError as error:
             self.found.append(fault(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of one check must not hide what the others have found)
-            said = f"this check met a defect of the program ({type(error).__name__})"
-            self.found.append(fault(said, "report it, with the settings but without their secrets"))
+            place = traceback.extract_tb(error.__traceback__)[-1]  # and not what it says, which may hold anything
+            said = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+            self.found.append(fault(f"this check met a defect of the program ({said})", "report it with this sentence"))
         finally:
             self.ended.set()
 

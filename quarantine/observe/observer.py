@@ -18,9 +18,9 @@ from quarantine.core.policy import Rules
 from quarantine.core.readings import boot_grace, needs_uptime, uptime_readings
 from quarantine.core.snapshot import Snapshot
 from quarantine.observe import machines, traces
-from quarantine.observe.tickets import Follower
 from quarantine.observe.asking import Asker
 from quarantine.observe.policies import Questions
+from quarantine.observe.tickets import Follower
 from quarantine.ports import Clock, Cluster, LedgerView, Metrics, Past, Procedures
 
 P = ParamSpec("P")

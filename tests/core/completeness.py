@@ -9,14 +9,8 @@ from quarantine.core.decision import RECORDS, Action, Decision, Kind
 from quarantine.core.waivers import BY_ANNOTATION
 
 OF_A_FINDING = {Action.JOIN, Action.RECOVER}
-OF_A_PERSON = {
-    Action.ANSWER,
-    Action.WAIVE,
-    Action.PAUSE,
-    Action.MAINTAIN,
-    Action.APPROVE,
-    Action.DEFER,
-}  # nobody else decides so
+# Nobody else decides so.
+OF_A_PERSON = {Action.ANSWER, Action.WAIVE, Action.PAUSE, Action.MAINTAIN, Action.APPROVE, Action.DEFER}
 CHANNELS = ("(cli)", "(slack)", "(annotation)")
 
 
@@ -46,6 +40,7 @@ def _needed(d: Decision) -> Iterator[tuple[str, bool]]:
     if d.evidence is not None:
         yield from _evidence(d.evidence, d)
     yield from _people(d)
+    yield from _of_tickets(d)
     yield from _of_its_kind(d)
 
 
@@ -79,6 +74,17 @@ def _people(d: Decision) -> Iterator[tuple[str, bool]]:
         yield "the word that ends", bool(d.unword)
 
 
+def _of_tickets(d: Decision) -> Iterator[tuple[str, bool]]:
+    if d.kind is Kind.HELD:
+        return
+    if d.action is Action.HEAR:
+        yield "the ticket as it was heard of", d.ticket is not None and bool(d.ref)
+    if d.action is Action.COMMENT:
+        yield "the ticket", bool(d.ref) or d.remark is not None
+    if d.action is Action.DEFER:
+        yield "until when", d.until is not None
+
+
 def _of_its_kind(d: Decision) -> Iterator[tuple[str, bool]]:
     if d.kind is Kind.HELD:
         return
@@ -99,12 +105,6 @@ def _of_its_kind(d: Decision) -> Iterator[tuple[str, bool]]:
             yield "case and machine", d.case is not None and d.machine is not None
         case Action.RELEASE | Action.DISMISS | Action.TICKET | Action.NOTIFY | Action.DRAIN:
             yield "case and machine", d.case is not None and d.machine is not None
-        case Action.HEAR:
-            yield "the ticket as it was heard of", d.ticket is not None and bool(d.ref)
-        case Action.COMMENT:
-            yield "the ticket", bool(d.ref) or d.remark is not None
-        case Action.DEFER:
-            yield "until when", d.until is not None
         case Action.POLICY:
             yield "the document", d.policy is not None
         case Action.COUNT:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quarantine.cli.doctor import _exit
+from quarantine.doctor import CHECKS, Patient
+from quarantine.doctor import examine as diagnose
 from quarantine.sandbox.kubeapi.auth import default_users
 from quarantine.sandbox.prometheus import PrometheusServer
-from tests.e2e.worlds import World, world
+from quarantine.settings import load
+from tests.e2e.worlds import TOKEN, World, world
 
+LONG = timedelta(minutes=1)
 _NUMBERS = count()
 
 
@@ -46,10 +52,17 @@ Examine = Callable[..., list[dict[str, str]]]
 
 @pytest.fixture
 def examine(cluster: World) -> Examine:
-    """Run it: its findings; `exit` is what it must end with."""
+    """Its findings, of all checks by the command, or of those that are named; `exit_code` is what it must end with."""
 
-    def run(*arguments: str, exit_code: int = 0, env: Mapping[str, str] | None = None) -> list[dict[str, str]]:
-        done = cluster.quarantine("doctor", "--output", "json", *arguments, env=env)
+    def run(*checks: str, exit_code: int = 0, env: Mapping[str, str] | None = None) -> list[dict[str, str]]:
+        if checks:
+            environment = {"QUARANTINE_SLACK__TOKEN": TOKEN, **(env or {})}
+            given = load(cluster.config, {"database_url": cluster.database_url}, environment)
+            with Patient(given, real_now) as patient:
+                found = diagnose(patient, LONG, [each for each in CHECKS if each[0] in checks])
+            assert _exit(found) == exit_code, found
+            return [{**asdict(finding), "level": str(finding.level)} for finding in found]
+        done = cluster.quarantine("doctor", "--output", "json", env=env)
         assert done.exit_code == exit_code, done.output
         told: dict[str, Any] = json.loads(done.stdout)
         assert told["exit"] == exit_code
@@ -57,6 +70,10 @@ def examine(cluster: World) -> Examine:
         return findings
 
     return run
+
+
+def real_now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  (the servers go by it)
 
 
 def of(findings: list[dict[str, str]], check: str, level: str | None = None) -> str:

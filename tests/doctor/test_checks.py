@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
@@ -18,10 +19,10 @@ from quarantine.sandbox.desks.smtp import Mailbox, MailDesk
 from quarantine.sandbox.kubeapi import Rule, User
 from quarantine.sandbox.kubeapi.discovery import VERSION
 from quarantine.sandbox.kubeapi.faults import Fault
-from quarantine.sandbox.prometheus import PrometheusServer
 from quarantine.sandbox.remotewrite import write
 from quarantine.settings import Settings, load
-from tests.doctor.conftest import Examine, of
+from tests.adapters.prometheus.standin import Peer, Request, Standin, vector
+from tests.doctor.conftest import Examine, of, real_now
 from tests.e2e.worlds import World, gauge, node_object
 
 NOWHERE = "http://127.0.0.1:9"
@@ -35,10 +36,6 @@ def acts_as(cluster: World, *rules: Rule) -> None:
 
 def settings_of(cluster: World) -> Settings:
     return load(cluster.config, {"database_url": cluster.database_url}, {})
-
-
-def real_now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251  (the servers go by it)
 
 
 # --- Together ---------------------------------------------------------------------------------------------------------
@@ -56,7 +53,7 @@ def test_a_sound_cluster_has_no_fault_and_nothing_is_changed_or_said(cluster: Wo
     assert cluster.untouched()
     assert not cluster.slack.messages
     assert not cluster.tickets()
-    asked = {(r.method, r.path.rpartition("/")[2]) for r in cluster.api.requests}
+    asked = {(r.method, r.path.strip("/").rpartition("/")[2]) for r in cluster.api.requests}
     assert asked == {("GET", "version"), ("GET", "nodes"), ("POST", "selfsubjectaccessreviews")}
     assert not (cluster.folder / "ledger.db").exists(), "looking makes no ledger"
 
@@ -111,7 +108,7 @@ def test_enforcing_without_a_policy_that_acts_is_told(cluster: World, examine: E
             document["spec"]["mode"] = "observe"
 
     cluster.write_policies(only_observe)
-    assert "no policy does: nothing is acted on" in of(examine(), "policies", "warning")
+    assert "no policy does: nothing is acted on" in of(examine("policies"), "policies", "warning")
 
 
 # --- Kubernetes -------------------------------------------------------------------------------------------------------
@@ -119,7 +116,7 @@ def test_enforcing_without_a_policy_that_acts_is_told(cluster: World, examine: E
 
 def test_a_missing_right_is_told_by_what_does_not_work_without_it(cluster: World, examine: Examine) -> None:
     acts_as(cluster, LOOK, Rule(("list",), ("pods",)), Rule(("patch",), ("nodes",)))
-    found = examine(exit_code=1)
+    found = examine("Kubernetes rights", exit_code=1)
     faults = of(found, "Kubernetes rights", "fault")
     assert "the right to create pods/eviction; without it no drain goes on" in faults
     assert "create, get, list, delete jobs.batch in namespace quarantine" in faults
@@ -131,7 +128,7 @@ def test_a_missing_right_is_told_by_what_does_not_work_without_it(cluster: World
 def test_an_account_that_may_only_look_is_enough_to_observe(cluster: World, examine: Examine) -> None:
     acts_as(cluster, LOOK)
     cluster.write_settings(mode="observe")
-    found = examine()
+    found = examine("Kubernetes rights")
     assert not of(found, "Kubernetes rights", "fault")
     assert "not needed to observe: the right to list pods; patch nodes" in of(found, "Kubernetes rights", "note")
 
@@ -144,35 +141,38 @@ def test_a_policy_that_looks_at_jobs_needs_to_see_pods_also_to_observe(cluster: 
     cluster.write_policies(by_job)
     acts_as(cluster, LOOK)
     cluster.write_settings(mode="observe")
-    assert "list pods" in of(examine(exit_code=1), "Kubernetes rights", "fault")
+    assert "list pods" in of(examine("Kubernetes rights", exit_code=1), "Kubernetes rights", "fault")
 
 
-def test_who_leads_is_told(cluster: World, examine: Examine) -> None:
+def test_who_leads_is_told(cluster: World) -> None:
     cluster.write_settings(leader={"elect": True, "namespace": "default"})
-    assert "nobody holds the Lease default/quarantine-controller" in of(examine(), "leader", "warning")
-    now = real_now()
+
+    def told() -> Finding:
+        with Patient(settings_of(cluster), real_now) as patient:
+            (found,) = kubernetes.check_leader(patient)
+            return found
+
+    assert told().level is Level.WARNING
+    assert "nobody holds the Lease default/quarantine-controller" in told().sentence
     spec = {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "leaseTransitions": 2}
-    for age, level, said in ((2, "good", "pod-1 leads"), (600, "warning", "has not renewed it for 10m")):
-        at = (now - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        lease = {
-            "kind": "Lease",
-            "metadata": {"name": "quarantine-controller", "namespace": "default"},
-            "spec": {**spec, "renewTime": at, "acquireTime": at},
-        }
-        cluster.api.create(lease)
-        told = of(examine(), "leader", level)
+    for age, level, said in ((2, Level.GOOD, "pod-1 leads"), (600, Level.WARNING, "has not renewed it for 10m")):
+        at = (real_now() - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        meta = {"name": "quarantine-controller", "namespace": "default"}
+        cluster.api.create({"kind": "Lease", "metadata": meta, "spec": {**spec, "renewTime": at, "acquireTime": at}})
+        found = told()
         cluster.api.delete("Lease", "quarantine-controller", "default")
-        assert said in told
+        assert found.level is level
+        assert said in found.sentence
 
 
 def test_a_pool_without_nodes_is_told(cluster: World, examine: Examine) -> None:
     def elsewhere(document: dict[str, Any]) -> None:
         if document["kind"] == "Fleet":
             pool = document["spec"]["pools"][0]
-            document["spec"]["pools"] = [{**pool, "name": "mistyped", "nodeSelector": {"gpu": "H1OO"}}, pool]
+            document["spec"]["pools"] = [{**deepcopy(pool), "name": "mistyped", "nodeSelector": {"gpu": "H1OO"}}, pool]
 
     cluster.write_policies(elsewhere)
-    assert "no node is in pool mistyped" in of(examine(), "Kubernetes", "warning")
+    assert "no node is in pool mistyped" in of(examine("Kubernetes"), "Kubernetes", "warning")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_pool_without_nodes_is_told(cluster: World, examine: Examine) -> None:
 )
 def test_the_api_servers_clock_is_compared_with_ours(cluster: World, ahead: int, level: Level) -> None:
     def dated(method: str, path: str) -> Fault | None:
-        if path != "/version":
+        if path.strip("/") != "version":
             return None
         date = format_datetime(real_now() + timedelta(seconds=ahead), usegmt=True)
         return Fault(status=200, body=VERSION, headers={"Date": date})
@@ -208,13 +208,21 @@ def test_prometheus_clock_is_compared_with_ours(cluster: World, late: int, level
 
 
 def test_a_retention_that_is_shorter_than_a_policy_looks_back_is_a_fault(cluster: World) -> None:
-    with PrometheusServer(flags=["--storage.tsdb.retention.time=30m"]) as forgetful:
-        cluster.write_settings(prometheus={"url": forgetful.url, "timeout": "5s"})
+    def forgetful(peer: Peer, request: Request) -> None:
+        if request.path.endswith("/query"):
+            seconds = real_now().timestamp()
+            peer.reply(vector(({}, str(seconds)), at=seconds))
+        else:
+            peer.reply({"status": "success", "data": {"storageRetention": "30m", "version": "3.5.0"}})
+
+    with Standin(forgetful) as server:
+        cluster.write_settings(prometheus={"url": server.url, "timeout": "5s"})
         with Patient(settings_of(cluster), real_now) as patient:
             found = list(metrics.check(patient))
     (told,) = (f for f in found if "samples are kept" in f.sentence)
     assert told.level is Level.FAULT
     assert "kept for 30m, and policy nvlink-errors looks back 1h" in told.sentence
+    assert "version 3.5.0" in found[0].sentence
 
 
 def test_samples_that_came_long_ago_are_told_with_their_age(cluster: World) -> None:
@@ -249,7 +257,7 @@ def test_versions_are_told_by_build_info(cluster: World) -> None:
 def test_nodes_without_a_signal_are_counted_by_pool_and_named(cluster: World, examine: Examine) -> None:
     name = f"{cluster.name}-dark"
     cluster.api.create(node_object(name, 9))
-    found = of(examine(), "signals", "warning")
+    found = of(examine("signals"), "signals", "warning")
     cluster.api.delete("Node", name)
     assert f"gpu.temperature: pool gpu 3 of 4 nodes; without it: {name}" in found
 
@@ -264,8 +272,8 @@ def test_a_policy_that_acts_and_sees_nothing_is_a_fault_and_one_that_observes_a_
                 source.pop("expr", None)
 
     cluster.write_policies(mistyped)
-    told = of(examine(exit_code=1), "queries", "fault")
-    assert "policy gpu-hot: policy gpu-hot sees nothing" in told
+    told = of(examine("queries", exit_code=1), "queries", "fault")
+    assert "fault: policy gpu-hot sees nothing" in told
 
     def observed(document: dict[str, Any]) -> None:
         mistyped(document)
@@ -273,14 +281,25 @@ def test_a_policy_that_acts_and_sees_nothing_is_a_fault_and_one_that_observes_a_
             document["spec"]["mode"] = "observe"
 
     cluster.write_policies(observed)
-    assert "sees nothing" in of(examine(), "queries", "warning")
+    assert "sees nothing" in of(examine("queries"), "queries", "warning")
+
+
+def test_scrapes_that_are_rarer_than_the_signal_says_are_told(cluster: World, examine: Examine) -> None:
+    def impatient(document: dict[str, Any]) -> None:
+        if document["kind"] == "Signal" and document["metadata"]["name"] == "gpu.temperature":
+            document["spec"]["interval"] = "5s"
+
+    cluster.write_policies(impatient)
+    told = of(examine("queries", exit_code=1), "queries", "fault")
+    assert "has a value every 15s and not, as the signal says, every 5s" in told
+    assert "write `interval: 15s`" in told
 
 
 # --- Slack ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_token_that_is_not_taken(cluster: World, examine: Examine) -> None:
-    found = examine(exit_code=1, env={"QUARANTINE_SLACK__TOKEN": "xoxb-mistyped-hush"})
+    found = examine("Slack", exit_code=1, env={"QUARANTINE_SLACK__TOKEN": "xoxb-mistyped-hush"})
     assert "invalid_auth" in of(found, "Slack", "fault")
     assert "hush" not in str(found)
 
@@ -291,13 +310,13 @@ def test_each_channel_is_looked_at_also_those_of_routes(cluster: World, examine:
             document["spec"]["routes"] = [{"pool": "gpu", "channel": "C0STRANGE"}]
 
     cluster.write_policies(routed)
-    found = examine(exit_code=1)
+    found = examine("Slack", exit_code=1)
     assert "channel C0TEST can be read" in of(found, "Slack", "good")
     assert "channel C0STRANGE" in of(found, "Slack", "fault")
 
 
 def test_what_is_heard_by_needs_the_apps_token(cluster: World, examine: Examine) -> None:
-    found = examine(exit_code=1, env={"QUARANTINE_SLACK__APP_TOKEN": "xapp-mistyped-hush"})
+    found = examine("Slack", exit_code=1, env={"QUARANTINE_SLACK__APP_TOKEN": "xapp-mistyped-hush"})
     assert "Slack tells who people are" in of(found, "Slack", "good")
     assert "Socket Mode" in of(found, "Slack", "fault")
     assert "hush" not in str(found)
@@ -305,8 +324,8 @@ def test_what_is_heard_by_needs_the_apps_token(cluster: World, examine: Examine)
 
 def test_half_of_slacks_settings_is_a_fault_and_none_is_not(cluster: World, examine: Examine) -> None:
     cluster.write_settings(slack={"base_url": cluster.slack.base_url})
-    assert "there is no channel" in of(examine(exit_code=1), "Slack", "fault")
-    assert "no token and channel" in of(examine(env={"QUARANTINE_SLACK__TOKEN": ""}), "Slack", "note")
+    assert "there is no channel" in of(examine("Slack", exit_code=1), "Slack", "fault")
+    assert "no token and channel" in of(examine("Slack", env={"QUARANTINE_SLACK__TOKEN": ""}), "Slack", "note")
 
 
 # --- Tickets ----------------------------------------------------------------------------------------------------------
@@ -346,14 +365,14 @@ def test_each_target_is_asked_for_a_ticket_that_cannot_be(
             "providers": {"nobody": "desk"},
         }
     )
-    found = examine(exit_code=1)
+    found = examine("tickets", exit_code=1)
     assert "target repairs (github)" in of(found, "tickets", level)
     assert "target broken (jira)" in of(found, "tickets", "fault")
     assert "target desk (email)" in of(found, "tickets", "note"), "mail cannot be searched"
     warned = of(found, "tickets", "warning")
     assert "no target takes the tickets of: provider" in warned
     assert "no provider of the fleet file: nobody" in warned
-    assert "no provider of the fleet uses: repairs, desk, broken" in warned
+    assert "no provider of the fleet uses: broken, desk, repairs" in warned
     assert "hush" not in str(found)
 
 
@@ -361,14 +380,14 @@ def test_each_target_is_asked_for_a_ticket_that_cannot_be(
 
 
 def test_that_nobody_is_woken_matters_once_machines_are_taken_out(cluster: World, examine: Examine) -> None:
-    assert "nobody is woken" in of(examine(), "alarms", "warning")
+    assert "nobody is woken" in of(examine("alarms"), "alarms", "warning")
     cluster.write_settings(mode="observe")
-    assert "nobody is woken" in of(examine(), "alarms", "note")
+    assert "nobody is woken" in of(examine("alarms"), "alarms", "note")
     secrets = {
         "QUARANTINE_PAGERDUTY__ROUTING_KEY": "0123456789abcdef0123456789abcdef",
         "QUARANTINE_HEARTBEAT__URL": "https://hc.example/beat-hush",
     }
-    told = of(examine(env=secrets), "alarms", "good")
+    told = of(examine("alarms", env=secrets), "alarms", "good")
     assert "PagerDuty is configured" in told
     assert "a heartbeat is configured" in told
     assert "hush" not in told

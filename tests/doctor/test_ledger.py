@@ -22,6 +22,12 @@ from quarantine.ledger.store import open_ledger
 from quarantine.sandbox.postgres import PostgresServer
 from quarantine.settings import Kubernetes, Settings
 
+KUBECONFIG = """
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: a, user: {token: t}}]
+"""
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
@@ -33,7 +39,7 @@ def database() -> Iterator[str]:
         upgrade(url)
         with psycopg.connect(url, autocommit=True) as connection:
             for role in ("writer", "reader", "requester"):
-                connection.execute(f"CREATE ROLE {role} LOGIN")  # type: ignore[arg-type]
+                connection.execute(f"CREATE ROLE {role} LOGIN")
         grants.apply(url, grants.Roles("writer", "requester", "reader"))
         yield url
 
@@ -73,7 +79,7 @@ def test_each_right_that_a_writer_is_given_is_looked_at(database: str) -> None:
     taken = [("INSERT", "decisions"), ("UPDATE", "clusters"), ("DELETE", "cases"), ("INSERT", "requests")]
     for what, table in taken:
         with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute(f"REVOKE {what} ON {table} FROM writer")  # type: ignore[arg-type]
+            connection.execute(f"REVOKE {what} ON {table} FROM writer")
         missing = own_rights(as_role(database, "writer")).missing
         grants.apply(database, grants.Roles("writer", "requester", "reader"))
         assert missing == (f"{what} on {table}",)
@@ -112,8 +118,14 @@ def test_sqlite_is_for_trying_it_out(tmp_path: Path) -> None:
 
 
 def test_sqlite_that_enforces_in_a_pod_is_refused(tmp_path: Path) -> None:
-    with Patient(Settings(database_url=SecretStr(f"sqlite:///{tmp_path}/l.db"), mode=Mode.ENFORCE), lambda: NOW) as one:
-        one.cluster = lambda: type("InAPod", (), {"in_cluster": True})()  # type: ignore[assignment,return-value]
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    settings = Settings(
+        database_url=SecretStr(f"sqlite:///{tmp_path}/ledger.db"),
+        mode=Mode.ENFORCE,
+        kubernetes=Kubernetes(kubeconfig=tmp_path / "kubeconfig"),
+    )
+    with Patient(settings, lambda: NOW) as one:
+        one.cluster().in_cluster = True
         found = list(ledger.check(one))
     assert found[0].level is Level.FAULT
     assert "refused" in found[0].sentence

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
+import pytest
+
 from quarantine.adapters.tickets.directory import DirectoryTickets
 from quarantine.adapters.tickets.targets import ManyDesks, only
 from quarantine.core.case import Effect, Phase, Rung, Step
@@ -119,6 +123,7 @@ class Mailbox:
     """A far side that tells nothing: what was sent is known to those who read it."""
 
     answerable = Answerable.BLIND
+    settles = timedelta(0)
 
     def __init__(self, *, answers: bool) -> None:
         self.sent: list[str] = []
@@ -318,3 +323,72 @@ def test_a_chart_that_cannot_be_drawn_keeps_no_ticket(here: Lab) -> None:
     filed(here)
     assert here.status(Effect.TICKET) == "done"
     assert list(here.folder.rglob("*.png")) == []
+
+
+# --- What is found only after a while ---------------------------------------------------------------------------------
+
+
+class Slow:
+    """A far side whose search knows a new ticket only `settles` after it was filed."""
+
+    answerable = Answerable.SEARCHABLE
+    settles = timedelta(minutes=5)
+
+    def __init__(self, here: Lab) -> None:
+        self.here = here
+        self.filed: list[tuple[str, datetime]] = []
+        self.answers = True
+
+    def find(self, key: str) -> tuple[Ticket, ...]:
+        known = [(k, at) for k, at in self.filed if k == key and self.here.clock.at >= at + self.settles]
+        return tuple(Ticket(f"S-{k}", k, "open") for k, _ in known)
+
+    def open(self, report: CaseReport, *_: object) -> Ticket:
+        self.filed.append((report.key, self.here.clock.at))
+        if not self.answers:
+            raise KeyboardInterrupt  # killed before the answer was recorded
+        return Ticket(f"S-{report.key}", report.key, "open")
+
+
+@pytest.mark.parametrize("effect", [Effect.TICKET, Effect.REPLACE])
+def test_exactly_once_what_a_killed_process_may_have_filed_is_not_filed_again_before_it_would_be_found(
+    here: Lab, effect: Effect
+) -> None:
+    if effect is Effect.REPLACE:
+        ask_for_another(here)
+    else:
+        here.decide(Action.TICKET, effects=(effect,))
+    slow = Slow(here)
+    slow.answers = False
+    here.executor.desks = only("slow", slow)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        here.act()
+    here.restart()
+    slow.answers = True
+    here.executor.desks = only("slow", slow)  # type: ignore[arg-type]
+    for _ in range(4):  # each of them a restart, too: the ledger alone knows when it was tried
+        here.later(minutes=1)
+        assert any("looked up at slow in a while" in said for said in here.act().postponed)
+        here.restart()
+        here.executor.desks = only("slow", slow)  # type: ignore[arg-type]
+    assert here.status(effect) == "pending"
+    here.later(minutes=1)
+    here.act()
+    assert len(slow.filed) == 1
+    assert here.status(effect) == "done"
+
+
+def test_what_a_killed_process_has_not_filed_is_filed_once_that_is_known(here: Lab) -> None:
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    (pending,) = here.ledger.load().pending
+    here.ledger.attempt(here.term, pending.key, here.clock.at)
+    here.restart()
+    slow = Slow(here)
+    here.executor.desks = only("slow", slow)  # type: ignore[arg-type]
+    here.later(minutes=4)
+    here.act()
+    assert slow.filed == []
+    here.later(minutes=1)
+    here.act()
+    assert len(slow.filed) == 1
+    assert here.status(Effect.TICKET) == "done"
