@@ -13,7 +13,6 @@ from quarantine.core.decision import Action, Decision, Kind, RequestKind
 from quarantine.core.filings import unsaid
 from quarantine.core.letters import report
 from quarantine.core.policy import Rules
-from quarantine.core.state import evolve
 from quarantine.core.tickets import Heard, Ticket, TicketState
 from quarantine.core.treatment.followup import STATES_REST
 from tests.core.treatment.life import REPLACE, Life, actions, asked, law
