@@ -15,13 +15,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from quarantine.core.case import Case, Effect, HeldBy, Phase, Step
-from quarantine.core.decision import Decision, Kind, State
+from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.draft import case_key
 from quarantine.core.model import Severity
 from quarantine.core.record import milestones as times
 from quarantine.core.record import spans
 from quarantine.core.record.milestones import Fate, Milestones
 from quarantine.core.record.spans import HoldSpan
+from quarantine.core.tickets import Filing
 from quarantine.ledger.remembered import Recent, Remembered
 from quarantine.ledger.schema import hold_spans, milestones, pool_sizes, tickets
 from quarantine.ledger.text import SENTENCE, fit, unescape
@@ -222,7 +223,7 @@ _Ticket = dict[str, Any]
 
 
 class _Tickets:
-    """The rows of `tickets`: filed by an outcome that tells what they are called, and all of a case closed at once."""
+    """The rows of `tickets`: filed by an outcome that tells what they are called, ended there or with the case."""
 
     def __init__(
         self, connection: Connection, cluster: str, cases: set[str], remembered: Recent[str, Sequence[_Ticket]]
@@ -237,7 +238,9 @@ class _Tickets:
     def follow(self, decision: Decision, case: Case) -> None:
         if not _files(decision):
             return
-        if decision.effect is Effect.CLOSE:
+        if decision.action is Action.HEAR and decision.ticket is not None:
+            self._hear(decision, case, decision.ticket)
+        elif decision.effect is Effect.CLOSE:
             self._close(fit(case.id), decision.at)
         elif decision.effect in _ASKS:
             self._file(decision, case, _ASKS[decision.effect])
@@ -269,6 +272,23 @@ class _Tickets:
         }
         self._changed.add(key)
 
+    def _hear(self, decision: Decision, case: Case, ticket: Filing) -> None:
+        """The far side has ended it, or opened it again; or it is one that turned up there."""
+        key = (fit(case.id), fit(ticket.ref))
+        known = self._known.get(key)
+        over = None if known is None else known["closed_at"]
+        self._known[key] = {
+            "cluster": self._cluster,
+            "case_id": key[0],
+            "ref": key[1],
+            "provider": fit(decision.provider or case.provider) if known is None else known["provider"],
+            "ask": ticket.ask if known is None else known["ask"],
+            "filed_at": ticket.at if known is None else known["filed_at"],
+            "closed_at": (over or decision.at) if ticket.open is False else None,
+        }
+        if known != self._known[key]:
+            self._changed.add(key)
+
     def _close(self, case: str, at: datetime) -> None:
         for key, row in self._known.items():
             if key[0] == case and row["closed_at"] is None:
@@ -277,7 +297,9 @@ class _Tickets:
 
 
 def _files(decision: Decision) -> bool:
-    """Whether this is the word that a ticket was filed, under some name, or that a case's tickets are closed."""
+    """Whether this is the word that a ticket was filed, under some name, or heard of, or that a case's are closed."""
+    if decision.action is Action.HEAR and decision.kind is Kind.DECIDED:
+        return decision.ticket is not None
     if decision.kind is not Kind.DONE:
         return False
     return decision.effect is Effect.CLOSE or (decision.effect in _ASKS and bool(decision.ref))
