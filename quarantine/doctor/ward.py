@@ -87,5 +87,6 @@ def worst(findings: Iterable[Finding]) -> Level:
 
 def _late(within: timedelta) -> Finding:
     return unreachable(
-        f"this check did not end within {format_duration(within)}", "look what is slow there, or give it more --within"
+        f"this check did not end within {format_duration(within)}",
+        "see what is slow there, or give it more time by --within",
     )

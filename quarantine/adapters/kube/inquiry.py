@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -13,6 +14,8 @@ from urllib3 import BaseHTTPResponse
 from quarantine.adapters.kube.fields import mapping, text_at
 from quarantine.adapters.kube.translate import Call, garbled
 from quarantine.adapters.kube.transport import Ask, Transport
+
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class KubeInquiry:
     now: Callable[[], datetime]
 
     def version(self) -> tuple[str, timedelta | None]:
-        """The server's version, and by how much its clock is ahead of ours, to about a second; None: not told."""
+        """The server's version, and by how much its clock is ahead of ours at the least; None: not told."""
         from kubernetes.client import VersionApi
 
         call = Call(self.transport.url, "asking its version", "get on /version")
@@ -57,12 +60,10 @@ class KubeInquiry:
         def noted() -> BaseHTTPResponse:
             response = ask()
             after = self.now()
-            try:
+            with suppress(ValueError, TypeError):
                 told = parsedate_to_datetime(response.headers.get("Date", ""))
-                # Whole seconds, cut off: half a second later is the best guess.
-                clock.append(told + timedelta(seconds=0.5) - (before + (after - before) / 2))
-            except (ValueError, TypeError):
-                pass
+                # It said so after `before` and before `after`, and has cut off what is less than a second.
+                clock.append(min(max(timedelta(0), told - after), told + _SECOND - before))
             return response
 
         told = text_at(self.transport.fetch(call, noted), "gitVersion")
