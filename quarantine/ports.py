@@ -171,6 +171,10 @@ class Tickets(Protocol):
 class Desks(Protocol):
     """Which ticket system a provider has. Several in one fleet are normal."""
 
+    def names(self) -> tuple[str, ...]:
+        """All targets, whether a provider has them at present or not."""
+        ...
+
     def of(self, provider: str) -> tuple[str, Tickets] | None:
         """The name of the target that takes this provider's tickets, and the target; None: none is configured."""
         ...

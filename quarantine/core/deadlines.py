@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from quarantine.core import putback
+from quarantine.core import givenup, putback
 from quarantine.core.budget import HOUR
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import State
@@ -37,6 +37,7 @@ def deadlines(state: State, rules: Rules) -> frozenset[datetime]:
     found.update(paid_at(state, rules))
     drained = drain_waits(rules)
     found.update(at for case in state.cases.values() if case.marked for at in _treated(case, rules, drained))
+    found.update(at for case in state.cases.values() for at in givenup.waits(case))
     found.update(word.until for word in state.words.values() if word.until is not None)
     return frozenset(found | {dismissal.until for dismissal in state.dismissals})
 

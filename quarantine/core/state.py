@@ -17,6 +17,7 @@ from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.lifecycle import check_transition
 from quarantine.core.model import Device, Severity, Verdict
 from quarantine.core.overlay import having, including
+from quarantine.core.tickets import Remark
 
 PACE_MEMORY = timedelta(hours=24)  # longer than any pace that a budget can state
 FINDING_MEMORY = timedelta(days=28)  # longer than any time within which an escalation counts findings
@@ -235,6 +236,10 @@ def _finding(decision: Decision, before: Finding | None) -> Finding:
     )
 
 
+def _left_to_say(case: Case, told: Remark) -> bool:
+    return any(not one.said and one.key != told.key for one in case.remarks)
+
+
 def _with_effects(case: Case, decision: Decision) -> Case:
     if not decision.effects:
         return case
@@ -247,6 +252,9 @@ def _with_outcome(case: Case, decision: Decision) -> Case:
     status = EffectStatus.DONE if decision.kind is Kind.DONE else EffectStatus.ABANDONED
     by_us = case.cordoned_by_us if decision.cordoned_by_us is None else decision.cordoned_by_us
     effects = {**case.effects, decision.effect: EffectState(status, decision.ref)}
+    told = decision.remark
+    if decision.effect is Effect.COMMENT and told is not None and _left_to_say(case, told):
+        effects[Effect.COMMENT] = PENDING  # each remark is settled by itself
     if decision.effect is Effect.RUN and decision.kind is Kind.DONE and case.run is not None:
         case = replace(case, runs=(*case.runs[:-1], case.run.started(decision.at)))
     return replace(case, effects=effects, cordoned_by_us=by_us)

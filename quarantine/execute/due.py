@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from quarantine.core import marks, overtaken, pauses
@@ -13,6 +14,7 @@ from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.treatment.leavers import AGAIN
 from quarantine.core.upkeep import MARK_LATE
+from quarantine.ports import LedgerView
 
 LONGEST_WAIT = timedelta(minutes=5)
 EVICTIONS_WAIT = timedelta(seconds=10)  # after the first refusal: a budget frees itself with a pod that gets ready
@@ -27,6 +29,19 @@ ON_NODES = frozenset(
 TO_THE_MACHINE = frozenset({Effect.RUN, Effect.EVICT, Effect.REPLACE})  # needs our taint there, at this moment
 _AFTER_MARK = frozenset({Effect.EVENT, Effect.PHASE, Effect.TICKET, Effect.NOTIFY, *TO_THE_MACHINE})
 _ORDER = list(Effect)
+
+
+def trying(
+    view: LedgerView, snapshot: Snapshot, made: Plan, earliest: Mapping[str, datetime], now: datetime
+) -> list[PendingEffect]:
+    """What is wanted and has rested, in order. `earliest`: of effects by key, what this process knows better."""
+    state = view.state
+    return [
+        pending
+        for pending in sorted(view.pending, key=order)
+        if wanted(pending, state.cases[pending.case], state, snapshot, made)
+        and rested(pending, state.cases[pending.case], earliest.get(pending.key), now)
+    ]
 
 
 def order(pending: PendingEffect) -> tuple[bool, datetime, str, int]:

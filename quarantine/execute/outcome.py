@@ -7,7 +7,7 @@ from datetime import datetime
 
 from quarantine.core.case import Case
 from quarantine.core.decision import ACTION_OF, Decision, Kind, PendingEffect
-from quarantine.core.tickets import Filing
+from quarantine.core.tickets import Filing, Remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Outcome:
     done: bool = True
     cordoned_by_us: bool | None = None
     ticket: Filing | None = None  # that was filed, or found
+    remark: Remark | None = None  # as it stands now: said, or given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def decision_of(pending: PendingEffect, case: Case, outcome: Outcome, at: dateti
         ref=outcome.ref,
         cordoned_by_us=outcome.cordoned_by_us,
         ticket=outcome.ticket,
+        remark=outcome.remark,
         pool=case.pool,
         provider=case.provider,
     )

@@ -7,24 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from quarantine.core import cards, letters
-from quarantine.core.case import Case, Effect, Phase, Step
+from quarantine.core.case import Case, Effect, Step
 from quarantine.core.decision import State
-from quarantine.core.errors import Conflict, TicketsRefused, TicketsUncertain
-from quarantine.core.filings import unsaid
+from quarantine.core.errors import Conflict, TicketsUncertain
+from quarantine.core.letters import CaseReport
 from quarantine.core.policy import Rules
 from quarantine.core.reasons import in_words
-from quarantine.core.tickets import Answerable, Attachment, Filing, Ticket, TicketState, Update
+from quarantine.core.tickets import Answerable, Attachment, Filing, Ticket, TicketState
 from quarantine.core.workload import Pod
 from quarantine.execute.outcome import Outcome
-from quarantine.ports import Desks, Notifier, Tickets
+from quarantine.execute.places import Place
+from quarantine.ports import Notifier, Tickets
 
-_NO_TICKETS = "no ticket system is configured (tickets.targets and tickets.default)"
+NO_TICKETS = "no ticket system is configured (tickets.targets and tickets.default)"
 _MAYBE = "the provider of {} was perhaps told, and is not told again by itself, since nothing can be looked up there"
-_ENDED = {
-    Phase.RELEASED: "the machine is back in service",
-    Phase.DISMISSED: "a person put the machine back in service, or no fault was found",
-    Phase.RETIRED: "the machine has left the cluster",
-}
 
 
 def replacement_key(case: Case, number: int | None = None) -> str:
@@ -51,65 +47,61 @@ class Errand:
     cluster: str
     rules: Rules
     state: State
-    desk: tuple[str, Tickets] | None  # the name of the target and the target; None: none is configured
+    desk: Place | None  # where it is filed; None: no target is configured
     at: datetime
     in_doubt: bool = False  # an earlier attempt began, and nobody knows how it ended
+    elsewhere: Sequence[Place] = ()  # where an earlier attempt may have filed it as well
     attached: Callable[[], Sequence[Attachment]] = tuple  # what goes with a ticket; asked where one is filed
 
-    def filed(self, ticket: Ticket, key: str, ask: Step) -> Filing:
+    def filed(self, ticket: Ticket, target: str, key: str, ask: Step) -> Filing:
         """The record of a ticket that is there now."""
-        assert self.desk is not None  # noqa: S101  (it was filed there)
         seen = None if ticket.state is TicketState.FILED else self.at
         state, status, url = ticket.state, ticket.status, ticket.url
         known = {"state": state, "status": status, "url": url, "open": ticket.open, "acknowledged_at": seen}
-        return Filing(ticket.ref, key, self.desk[0], ask.value, self.at, **known)  # type: ignore[arg-type]
+        return Filing(ticket.ref, key, target, ask.value, self.at, **known)  # type: ignore[arg-type]
 
 
-def ticket(errand: Errand) -> Outcome:
-    """Report the machine to its provider."""
-    if errand.desk is None:
-        return Outcome(f"{_NO_TICKETS}, so none was filed", done=False)
-    # Looked up at every attempt: an earlier one may have been filed without its answer reaching us.
-    case, tickets = errand.case, errand.desk[1]
+def ticket(errand: Errand, *, still: Callable[[], object]) -> Outcome:
+    """Report the machine to its provider. `still`: raises where it must not be any more; called last of all."""
+    case = errand.case
     report = letters.report(case, errand.cluster, errand.rules, state=errand.state)
     report = replace(report, key=report_key(case))
-    if (lost := _lost(tickets, case, in_doubt=errand.in_doubt)) is not None:
-        return lost
-    try:
-        filed = _found(tickets, report.key) or tickets.open(report, errand.attached())
-    except TicketsUncertain as error:
-        return _uncertain(tickets, case, error)
-    told = errand.filed(filed, report.key, Step.REPORT)
-    return Outcome(f"ticket {filed.ref} reports {case.node}{_beside(filed)}", filed.ref, ticket=told)
+    return _file(errand, report, Step.REPORT, f"reports {case.node}", still)
 
 
-def replacement(errand: Errand, training: list[Pod], *, still: Callable[[], None]) -> Outcome:
+def replacement(errand: Errand, training: list[Pod], *, still: Callable[[], object]) -> Outcome:
     """Ask the provider for another machine. `training`: what runs on this one, which the swap would destroy.
 
-    Raises Conflict where anything does. `still`: raises where it must not be asked for any more; called last of all.
+    Raises Conflict where anything does. `still` as for `ticket`.
     """
     case = errand.case
     if training:
         names = in_words([str(pod.ref) for pod in training])
         raise Conflict(f"another machine for {case.node} is not asked for while training runs on it: {names}")
-    if errand.desk is None:
-        return Outcome(f"{_NO_TICKETS}, so no other machine was asked for", done=False)
-    tickets = errand.desk[1]
     asked = letters.report(case, errand.cluster, errand.rules, state=errand.state, ask=Step.REPLACE)
     report = replace(asked, key=replacement_key(case))
-    if (lost := _lost(tickets, case, in_doubt=errand.in_doubt)) is not None:
-        return lost
-    try:
-        filed = _found(tickets, report.key)
-        if filed is None:
-            pictures = errand.attached()
-            still()
-            filed = tickets.open(report, pictures)
-    except TicketsUncertain as error:
-        return _uncertain(tickets, case, error)
-    told = errand.filed(filed, report.key, Step.REPLACE)
-    said = f"ticket {filed.ref} asks for another machine in place of {case.node}{_beside(filed)}"
-    return Outcome(said, filed.ref, ticket=told)
+    return _file(errand, report, Step.REPLACE, f"asks for another machine in place of {case.node}", still)
+
+
+def _file(errand: Errand, report: CaseReport, ask: Step, what: str, still: Callable[[], object]) -> Outcome:
+    """File it, unless it is there. Looked up at every attempt: an earlier one's answer may not have reached us."""
+    there = _found(errand, report.key)
+    if there is None:
+        if errand.desk is None:
+            none = "none was filed" if ask is Step.REPORT else "no other machine was asked for"
+            return Outcome(f"{NO_TICKETS}, so {none}", done=False)
+        target, tickets = errand.desk
+        if (lost := _lost(tickets, errand.case, in_doubt=errand.in_doubt)) is not None:
+            return lost
+        pictures = errand.attached()
+        still()
+        try:
+            there = target, tickets.open(report, pictures)
+        except TicketsUncertain as error:
+            return _uncertain(tickets, errand.case, error)
+    target, filed = there
+    told = errand.filed(filed, target, report.key, ask)
+    return Outcome(f"ticket {filed.ref} {what}{_beside(filed)}", filed.ref, ticket=told)
 
 
 def message(notifier: Notifier | None, rules: Rules, state: State, case: Case, cluster: str) -> Outcome:
@@ -134,84 +126,11 @@ def message(notifier: Notifier | None, rules: Rules, state: State, case: Case, c
     return Outcome(f"Slack message {ref} asks for the swap of {case.node}", ref)
 
 
-def comment(desks: Desks | None, case: Case, *, in_doubt: bool) -> Outcome:
-    """Add to the case's tickets what they have not been told yet. `in_doubt` as for an `Errand`.
-
-    What one ticket refuses keeps nothing from the others.
-    """
-    if desks is None:
-        return Outcome(f"{_NO_TICKETS}, so there is none to add to", done=False)
-    told, refused = [], []
-    for remark in unsaid(case):
-        try:
-            tickets = desks.named(remark.target)
-            if not in_doubt or tickets.answerable is not Answerable.BLIND:
-                tickets.update(remark.ref, Update(remark.key, remark.text, close=bool(remark.close)))
-                told.append(remark.ref)
-            else:
-                refused.append(f"{remark.ref} was perhaps told already, and is not told again by itself")
-        except TicketsUncertain as error:
-            if tickets.answerable is not Answerable.BLIND:
-                raise
-            refused.append(str(error))
-        except TicketsRefused as error:
-            refused.append(str(error))
-    if refused:
-        return Outcome(f"a ticket of {case.node} takes no addition: {refused[0]}", done=False)
-    named = in_words(list(dict.fromkeys(told)))
-    return Outcome(f"ticket {named} of {case.node} was told what is new", told[-1] if told else "")
-
-
-def close(desks: Desks | None, desk: tuple[str, Tickets] | None, case: Case, *, in_doubt: bool) -> Outcome:
-    """End the case's tickets that are still open, since it has ended: those on record, and what can be found.
-
-    `desk`: where its provider takes tickets now, as of an `Errand`.
-    """
-    if desks is None or (desk is None and not case.filings):
-        return Outcome(f"{_NO_TICKETS}, so there is none to close", done=False)
-    why = f"case {case.id} on {case.node} has ended: {_ENDED.get(case.phase, 'nothing is asked for any more')}"
-    closed, refused, blind = [], [], False
-    for target in dict.fromkeys([*([desk[0]] if desk is not None else []), *(f.target for f in case.filings)]):
-        try:
-            tickets = desks.named(target)
-            blind = blind or tickets.answerable is Answerable.BLIND
-            for ref in _to_close(tickets, target, case, in_doubt=in_doubt):
-                tickets.update(ref, Update(f"{case.id}-ended", why, close=True))
-                closed.append(ref)
-        except TicketsRefused as error:
-            refused.append(str(error))
-        except TicketsUncertain as error:
-            if not blind:
-                raise
-            refused.append(str(error))
-    if refused:
-        return Outcome(f"the provider's side closes no ticket of {case.node}: {refused[0]}", done=False)
-    if not closed and blind:
-        return Outcome(f"what was sent about {case.node} cannot be taken back by itself: tell its provider", done=False)
-    if not closed:
-        return Outcome(f"no ticket of case {case.id} on {case.node} is open any more")
-    said = f"ticket {closed[0]} of {case.node} is" if len(closed) == 1 else f"{in_words(closed)} of {case.node} are"
-    return Outcome(f"{said} closed", closed[-1])
-
-
-def _to_close(tickets: Tickets, target: str, case: Case, *, in_doubt: bool) -> list[str]:
-    """What of the case may be open there. Where nothing can be looked up, what is on record, unless it was told."""
-    if tickets.answerable is Answerable.BLIND:
-        return [] if in_doubt else [filing.ref for filing in case.filings if filing.target == target]
-    asked = [rung.step for rung in case.rungs]
-    keys = [report_key(case, number) for number in range(1, max(1, asked.count(Step.REPORT)) + 1)]
-    keys += [replacement_key(case, number) for number in range(1, max(1, asked.count(Step.REPLACE)) + 1)]
-    found = [one.ref for key in keys for one in tickets.find(key) if one.open]
-    # A key is a label or a line of text there, which people may have taken away.
-    lost = [filing.ref for filing in case.filings if filing.target == target and filing.ref not in found]
-    known = [(ref, tickets.read(ref)) for ref in lost]
-    return found + [ref for ref, ticket in known if ticket is not None and ticket.open]
-
-
-def _found(tickets: Tickets, key: str) -> Ticket | None:
+def _found(errand: Errand, key: str) -> tuple[str, Ticket] | None:
     """The oldest that is open; where none is, the last that was: what the provider has closed is not filed again."""
-    there = tickets.find(key)
-    return next((one for one in there if one.open), there[-1] if there else None)
+    places = dict([*([errand.desk] if errand.desk is not None else []), *errand.elsewhere])
+    there = [(target, ticket) for target, tickets in places.items() for ticket in tickets.find(key)]
+    return next((one for one in there if one[1].open), there[-1] if there else None)
 
 
 def _lost(tickets: Tickets, case: Case, *, in_doubt: bool) -> Outcome | None:

@@ -13,7 +13,7 @@ from quarantine.core.decision import Action, Decision, Kind, Request, RequestKin
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable, Superseded
 from quarantine.core.workload import Workloads
 from quarantine.execute import machines
-from quarantine.execute.executor import LONGEST_RUN
+from quarantine.execute.run import LONGEST_RUN
 from quarantine.ports import Order
 from tests.core.world import NOW
 from tests.execute.lab import Lab

@@ -162,6 +162,10 @@ class ManyDesks:
             if target not in self.targets:
                 raise UsageError(f"{who} has the ticket target {target!r}, which is not there; {self._there()}")
 
+    def names(self) -> tuple[str, ...]:
+        """All targets, in the order of the settings."""
+        return tuple(self.targets)
+
     def of(self, provider: str) -> tuple[str, Tickets] | None:
         """The provider's target, else the default one."""
         target = self.providers.get(provider, self.default)
