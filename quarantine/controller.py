@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 import structlog
 
 from quarantine.core import rulefiles
 from quarantine.core.decision import Decision, Kind, State
 from quarantine.core.document import Written
-from quarantine.core.errors import QuarantineError, Refused, Superseded, Unavailable
+from quarantine.core.errors import LedgerUnavailable, QuarantineError, Refused, SchemaMismatch, Superseded, Unavailable
 from quarantine.core.law import Law
 from quarantine.core.model import Failed, Mode
 from quarantine.core.policy import Rules
@@ -41,6 +42,7 @@ class CycleReport:
     state: State | None = None  # what the trail added up to before it acted
     seconds: Mapping[str, float] = field(default_factory=dict)  # by stage, in their order
     asked: Mapping[str, float] = field(default_factory=dict)  # how long the questions of each policy took, in seconds
+    ceded: bool = False  # another process may lead by now: it ended where it was
 
     @property
     def trouble(self) -> str:
@@ -52,6 +54,10 @@ class CycleReport:
     def complete(self) -> bool:
         """Whether every dependency answered."""
         return not self.trouble
+
+
+class _Ceded(Exception):
+    """Another process may lead by now, so nothing more is this one's to do."""
 
 
 # Returns a sentence for each thing that is put off; raises nothing of whom it tells.
@@ -81,13 +87,20 @@ class Controller:
     _trouble: Trouble = field(default_factory=Trouble)
 
     def cycle(self) -> CycleReport:
-        """One cycle. Raises Superseded: this process must stop. Any other trouble waits for the next cycle."""
+        """One cycle. Raises Superseded: this process must stop. Any other trouble waits for the next cycle.
+
+        Whether this process leads (`executor.leads`) is asked before each thing that only a leader may do.
+        """
         log = structlog.get_logger()
         self._acts = False
         try:
             report = self._cycle()
         except Superseded:
             raise
+        except _Ceded as ceded:
+            self.step_down()
+            log.info(str(ceded))
+            return CycleReport(str(ceded), ceded=True)
         except (Unavailable, Refused) as error:
             what = "this cycle ended early" if self._acts else "nothing was done in this cycle"
             report = CycleReport(f"{what}: {error}", error=error)
@@ -116,6 +129,7 @@ class Controller:
     def _cycle(self) -> CycleReport:
         watch = Stopwatch()
         # The ledger comes first: where it cannot be written, nothing may be done to the cluster (invariant 8).
+        self._still_leads()
         if self._term is None:
             self._term = self.ledger.take_term(self.holder)
         else:
@@ -129,6 +143,7 @@ class Controller:
         watch.ended("observe")
         made = law.plan(snapshot)
         watch.ended("plan")
+        self._still_leads()
         if made.decisions:
             made = replace(made, decisions=self.observer.traced(made.decisions, view.state))
             texts = self._unknown_texts(law, made)
@@ -143,9 +158,7 @@ class Controller:
         watch.ended("record")
         self._acts = True
         executed = self.executor.run(self._term, snapshot, made)
-        untold = self.teller.tell(law.in_force.broken)
-        for say in self.outward:
-            untold += say(snapshot, state, law.rules)
+        untold, ceded = self._speak(snapshot, state, law)
         executed = replace(executed, postponed=(*executed.postponed, *untold))
         for sentence in executed.done:
             structlog.get_logger().info(sentence)
@@ -163,7 +176,40 @@ class Controller:
             state=state,
             seconds=watch.seconds,
             asked=self.observer.asked,
+            ceded=ceded,
         )
+
+    def _still_leads(self) -> None:
+        """Raises `_Ceded`: a process may have been paused for long between any two lines."""
+        if not self.executor.leads():
+            raise _Ceded("another process may lead by now, so nothing was done in this cycle")
+
+    def _speak(self, snapshot: Snapshot, state: State, law: Law) -> tuple[list[str], bool]:
+        """Tell everybody how things stand: a sentence for each thing that is put off, and whether another may lead.
+
+        Whoever is told is somebody else's: one that fails keeps nothing from the others. A ledger that fails is raised
+        once all were told.
+        """
+        says: list[Callable[[], list[str]]] = [lambda: self.teller.tell(law.in_force.broken)]
+        says += [partial(say, snapshot, state, law.rules) for say in self.outward]
+        untold: list[str] = []
+        failed: LedgerUnavailable | SchemaMismatch | None = None
+        for say in says:
+            if not self.executor.leads():
+                untold.append("another process may lead by now, so what is left to be told is its to tell")
+                return untold, True
+            try:
+                untold += say()
+            except Superseded:
+                raise
+            except (LedgerUnavailable, SchemaMismatch) as error:
+                failed = error
+            except Exception as error:  # noqa: BLE001  (said, and put off)
+                structlog.get_logger().exception("a defect kept something from being told; please report this")
+                untold.append(f"telling of this cycle is put off by a defect ({type(error).__name__}: {error})")
+        if failed is not None:
+            raise failed
+        return untold, False
 
     def _see(self, view: LedgerView) -> None:
         """A ledger may lose what it said it had kept, also between two cycles and without an error."""

@@ -5,10 +5,10 @@ takes it once that is as long as the Lease says; its holder stops well before (`
 counted from before its last renewal was sent. The steady clock goes on while a process or its machine is paused, so one
 that wakes up after its time knows at once that it leads no more.
 
-That holds for as long as only replicas write the Lease. Somebody may delete it, empty it, write another name into it,
-or restore it from a backup, while its holder leads for some seconds more. So only a Lease that ran out before our eyes,
-or that its holder let go in order, is acted on at once; who comes by it in any other way holds it for its whole time
-first. An empty one was let go in order where it says that it lasts a second, as `release` writes it.
+Somebody may delete the Lease, empty it, write another name into it or restore it from a backup, while its holder leads
+for some seconds more. So a replica goes on only by what it wrote itself, and begins at once only where it has seen the
+Lease run out, or where its holder let it go in order (which is marked as client-go marks it: it lasts a second, and was
+acquired when it was renewed). Who comes by it in any other way holds it for its whole time before it acts.
 
 What is left: a write that was sent while it led and arrives later. Every write to a Node names the version that was
 read, every row of the ledger the term of its writer, and whoever comes next takes a new term first.
@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import structlog
 
@@ -45,7 +46,24 @@ class Terms:
     every: timedelta = timedelta(seconds=2)
 
 
-_LET_GO = timedelta(seconds=1)  # how long a Lease lasts, as it says, that was let go in order
+_LET_GO = timedelta(seconds=1)  # how long a Lease that was let go in order lasts, as it says
+
+
+class _Stamp(NamedTuple):
+    """What tells two writes of a Lease apart, whatever else of it somebody changes."""
+
+    holder: str
+    transitions: int
+    since: datetime
+    at: datetime
+
+
+def _stamp(record: LeaseRecord) -> _Stamp:
+    return _Stamp(record.holder, record.transitions, record.since, record.at)
+
+
+def _was_let_go(record: LeaseRecord) -> bool:
+    return not record.holder and record.lasts <= _LET_GO and record.since == record.at
 
 
 class Leadership:
@@ -66,6 +84,10 @@ class Leadership:
         self._monotonic = monotonic
         self._held_from: float | None = None  # when the renewal that holds was sent; None: it is not ours
         self._leads_from = 0.0  # not to be acted on before, although it is held
+        # What we wrote last, and what we tried to write since then: its answer may have been lost.
+        self._ours: deque[_Stamp] = deque(maxlen=10)
+        self._led = False  # at the last look
+        self.won = 0  # how often it was
         self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
         self._trouble = ""
@@ -86,7 +108,7 @@ class Leadership:
     def step(self) -> None:
         """Look, and renew it or take it where that is due. Never raises: what goes wrong is logged once."""
         with self._lock:
-            led, sent = self.leads(), self._monotonic()
+            before, led, sent = self._led, self._led and self.leads(), self._monotonic()
             try:
                 self._turn(sent)
             except QuarantineError as error:
@@ -95,8 +117,9 @@ class Leadership:
                 self._tell("")
             if not self._holds():
                 self._held_from = None
-            leads = self.leads()
-        if led and not leads:
+            self._led = leads = self.leads()
+            self.won += leads and not led
+        if before and not leads:
             structlog.get_logger().warning("this process leads no more: it does nothing until it leads again")
         if leads and not led:
             structlog.get_logger().info("this process leads from now on", holder=self._holder)
@@ -106,12 +129,12 @@ class Leadership:
         """Let it go at once, where it is held, so that nobody has to wait."""
         with self._lock:
             held, led = self._held_from is not None, self._monotonic() >= self._leads_from
-            self._held_from = None
+            self._held_from, self._led = None, False
             if held and self._seen is not None and self._seen.holder == self._holder:
-                # One that was not acted on yet may have another leader still, for whom the next one has to wait too.
-                lasts = _LET_GO if led else self._patience(self._seen)
+                # Where it was not acted on yet, another one may still lead, and whoever is next has to wait as well.
+                now, lasts = self._now(), _LET_GO if led else self._patience(self._seen)
                 try:
-                    self._leases.write(replace(self._seen, holder="", lasts=lasts, at=self._now()))
+                    self._leases.write(replace(self._seen, holder="", lasts=lasts, since=now, at=now))
                 except QuarantineError as error:
                     structlog.get_logger().warning(f"the lease could not be released, and runs out by itself: {error}")
 
@@ -146,31 +169,38 @@ class Leadership:
 
     def _turn(self, sent: float) -> None:
         found, now = self._leases.read(), self._now()
-        if found is None:
-            self._take(LeaseRecord(self._holder, self._terms.lasts, 0, now, now), sent)
-            return
-        if self._seen is None or found.version != self._seen.version:
+        if found is not None and (self._seen is None or found.version != self._seen.version):
             self._seen, self._seen_at = found, self._monotonic()
-        let_go = not found.holder and found.lasts <= _LET_GO
-        ran_out = self._monotonic() >= self._seen_at + self._patience(found).total_seconds()
-        if found.holder == self._holder:
-            self._take(replace(found, lasts=self._terms.lasts, at=now), sent)
-        elif let_go or ran_out or (not found.holder and self._holds()):
-            count = found.transitions + 1
-            taken = LeaseRecord(self._holder, self._terms.lasts, count, now, now, found.version)
-            self._take(taken, sent, free=let_go or ran_out)
-        else:
-            self._held_from = None
+        if found is not None and _stamp(found) in self._ours:
+            self._write(replace(found, lasts=self._terms.lasts, at=now))
+            self._held_from = sent
+            return
+        self._held_from = None  # what was ours is ours no more, whoever wrote this
+        self._ours.clear()
+        if found is None:
+            self._write(LeaseRecord(self._holder, self._terms.lasts, 0, now, now))
+            self._begins(sent, self._patience(self._seen))
+            return
+        mine = LeaseRecord(self._holder, self._terms.lasts, found.transitions + 1, now, now, found.version)
+        waited = self._monotonic() - self._seen_at
+        if _was_let_go(found) or waited >= self._patience(found).total_seconds():
+            self._write(mine)
+            self._begins(sent, timedelta(0))
+        elif found.holder == self._holder:
+            self._write(mine)
+            self._begins(sent, self._patience(found))
 
-    def _take(self, record: LeaseRecord, sent: float, *, free: bool = False) -> None:
-        """Raises Conflict where somebody was quicker. `free`: it is known that nobody leads by it any more."""
-        before, written = self._seen, self._leases.write(record)
+    def _write(self, record: LeaseRecord) -> None:
+        """Raises Conflict where somebody was quicker."""
+        if self._ours:  # one whose answer is lost counts only where it goes on with what is known to be ours
+            self._ours.append(_stamp(record))
+        written = self._leases.write(record)
         self._seen, self._seen_at = written, self._monotonic()
-        if free:
-            self._leads_from = sent
-        elif not self._holds():  # looked at only now: the write may have taken long
-            self._leads_from = self._seen_at + self._patience(before).total_seconds()
-        self._held_from = sent
+        self._ours.clear()
+        self._ours.append(_stamp(written))
+
+    def _begins(self, sent: float, wait: timedelta) -> None:
+        self._held_from, self._leads_from = sent, self._monotonic() + wait.total_seconds()
 
     def _holds(self) -> bool:
         held_from = self._held_from

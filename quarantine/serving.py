@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from quarantine.core.errors import UsageError
@@ -29,6 +31,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002  (as the library calls it)
+        """A caller that hangs or goes away is no news: anybody could fill the log with it."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            structlog.get_logger().exception("a defect in what is served; please report this traceback")
 
 
 class _Handler(WSGIRequestHandler):

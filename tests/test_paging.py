@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+import pytest
+import structlog
+
 from quarantine.core.alarms import Alarm, Urgency, key_of
 from quarantine.core.errors import PagerRefused, PagerUnavailable
-from quarantine.paging import AT_ONCE, Paging
+from quarantine.paging import AT_ONCE, LONGEST_WAIT, Paging
 from tests.core.world import NOW
 
 
@@ -136,6 +139,143 @@ def test_an_alarm_that_is_refused_keeps_no_other_and_is_not_said_again_as_it_is(
     assert made.reconcile([alarm("budget/gpu"), alarm()]) == []
     made.reconcile([alarm("budget/gpu", summary="other words"), alarm()])
     assert [verb for verb, _ in far.calls] == ["refused", "fire", "refused"]
+
+
+def test_what_was_refused_for_a_moment_is_told_later() -> None:
+    far = Far(trouble=PagerRefused("403 while the key was rotated"))
+    made, clock = paging(far)
+    assert made.reconcile([alarm()]) == ["pager refuses an alarm (overdue stands): 403 while the key was rotated"]
+    far.trouble = None
+    clock.at += LONGEST_WAIT
+    assert made.reconcile([alarm()]) == []
+    assert list(far.standing) == [alarm().key]
+
+
+def test_an_end_that_was_refused_for_a_moment_is_told_later() -> None:
+    far = Far()
+    made, clock = paging(far)
+    made.reconcile([alarm()])
+    far.trouble = PagerRefused("the routing key cannot be read")
+    made.reconcile([])
+    made.reconcile([])
+    assert [verb for verb, _ in far.calls] == ["fire", "clear"], "not in each cycle"
+    far.trouble = None
+    clock.at += LONGEST_WAIT
+    made.reconcile([])
+    assert far.standing == {}
+
+
+def test_what_was_said_before_a_change_that_is_refused_is_cleared_at_its_end() -> None:
+    far = Far()
+    made, _ = paging(far)
+    made.reconcile([alarm()])
+    far.trouble = PagerRefused("the summary is wrong")
+    made.reconcile([alarm(summary="other words")])
+    far.trouble = None
+    made.reconcile([])
+    assert far.standing == {}
+
+
+def test_what_may_have_been_said_is_cleared_at_its_end() -> None:
+    far = Far(lost=True)
+    made, clock = paging(far)
+    made.reconcile([alarm()])
+    assert list(far.standing) == [alarm().key]
+    far.lost = False
+    clock.at += timedelta(minutes=1)
+    made.reconcile([])
+    assert far.standing == {}
+
+
+def test_what_may_have_been_cleared_and_stands_again_is_said_again() -> None:
+    far = Far()
+    made, clock = paging(far)
+    made.reconcile([alarm()])
+    far.lost = True
+    made.reconcile([])
+    far.lost = False
+    clock.at += timedelta(minutes=1)
+    made.reconcile([alarm()])
+    assert list(far.standing) == [alarm().key]
+
+
+@pytest.mark.parametrize("retry_after", [None, timedelta(seconds=1), timedelta(hours=3)])
+@pytest.mark.parametrize("error", [PagerUnavailable("500"), ValueError("third party")])
+def test_alarms_that_fail_keep_none_of_the_others(error: Exception, retry_after: timedelta | None) -> None:
+    class Poisoned(Far):
+        def fire(self, alarm: Alarm) -> None:
+            if "poison" in alarm.key:
+                raise error
+            super().fire(alarm)
+
+    if isinstance(error, PagerUnavailable):
+        error.retry_after = retry_after
+    far = Poisoned()
+    made, clock = paging(far)
+    poison = [alarm(f"a-poison-{n}", urgency=Urgency.CRITICAL) for n in range(5)]
+    with structlog.testing.capture_logs():
+        for _ in range(8):
+            made.reconcile([*poison, alarm("z")])
+            clock.at += LONGEST_WAIT
+    assert list(far.standing) == [alarm("z").key]
+
+
+def test_one_alarm_that_fails_delays_no_other() -> None:
+    class Poisoned(Far):
+        def fire(self, alarm: Alarm) -> None:
+            if "poison" in alarm.key:
+                raise PagerUnavailable("500")
+            super().fire(alarm)
+
+    far = Poisoned()
+    made, _ = paging(far)
+    assert made.reconcile([alarm("a-poison"), alarm("b")]) == ["telling pager is put off: 500"]
+    assert list(far.standing) == [alarm("b").key], "in the same cycle"
+    made.reconcile([alarm("a-poison"), alarm("b"), alarm("c")])
+    assert list(far.standing) == [alarm("b").key, alarm("c").key], "and what is new does not wait"
+
+
+def test_a_pager_that_asks_for_hours_is_tried_again_within_minutes() -> None:
+    far = Far(trouble=PagerUnavailable("429", retry_after=timedelta(hours=9)))
+    made, clock = paging(far)
+    made.reconcile([alarm()])
+    far.trouble = None
+    clock.at += LONGEST_WAIT
+    made.reconcile([alarm()])
+    assert list(far.standing) == [alarm().key]
+
+
+def test_the_worst_is_told_first() -> None:
+    far = Far()
+    made, _ = paging(far)
+    many = [alarm(f"a{n}") for n in range(2 * AT_ONCE)]
+    made.reconcile([*many, alarm("z", urgency=Urgency.CRITICAL)])
+    assert far.calls[0] == ("fire", alarm("z").key)
+
+
+def test_repetitions_of_many_keep_no_alarm_and_no_end_from_being_told() -> None:
+    far = Far(repeats=timedelta(minutes=1))
+    made, clock = paging(far)
+    many = [alarm(f"a{n}") for n in range(5 * AT_ONCE)]
+    said: dict[str, datetime] = {}
+    for _ in range(20):
+        before = len(far.calls)
+        made.reconcile(many)
+        said |= {key: clock.at for _, key in far.calls[before:]}
+        clock.at += timedelta(seconds=30)
+    assert len(said) == len(many)
+    assert min(said.values()) >= clock.at - timedelta(minutes=3), "all are said again in their turn"
+    made.reconcile(many[1:])
+    assert many[0].key not in far.standing
+
+
+def test_a_defect_of_a_pager_is_said_and_put_off() -> None:
+    far, other = Far("theirs", trouble=KeyError("status")), Far("other")
+    made = Paging([far, other], Hands(), lambda _: ())
+    with structlog.testing.capture_logs() as logs:
+        assert made.reconcile([alarm()]) == ["telling theirs is put off by a defect (KeyError: 'status')"]
+    assert "report it with this traceback" in logs[0]["event"]
+    assert list(other.standing) == [alarm().key]
 
 
 def test_a_storm_is_told_over_several_cycles() -> None:

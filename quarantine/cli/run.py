@@ -25,7 +25,7 @@ from quarantine.cli.options import (
     settings,
 )
 from quarantine.controller import blind_spots
-from quarantine.core.errors import LedgerUnavailable
+from quarantine.core.errors import LedgerUnavailable, Refused, Superseded, Unavailable
 from quarantine.core.model import Mode
 from quarantine.scheduler import CycleTimer
 from quarantine.trouble import Trouble
@@ -97,19 +97,34 @@ def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) 
     heart, leadership = app.heart(given), app.leadership(found, controller.holder)
     if heart is not None:
         stack.enter_context(heart)
+    won = 0
     if leadership is not None:
         controller.executor.leads = leadership.leads
 
     def cycle() -> CycleReport | None:
-        if leadership is not None and not leadership.leads():
+        nonlocal won
+        if leadership is not None and leadership.won != won:
+            controller.step_down()  # it may have been another's since the last cycle
+            try:
+                found.cluster.refresh()
+            except (Unavailable, Refused) as error:
+                health.waiting(f"this process leads, and cannot see the nodes yet: {error}")
+                return None
+            won = leadership.won
+        try:
+            report = controller.cycle() if leadership is None or leadership.leads() else None
+        except Superseded:
+            if leadership is None or leadership.leads():
+                raise
+            report = None  # paused in the middle, for longer than the Lease lasts: the term is its successor's by now
+        if report is not None and not (report.ceded and report.at is None):
+            health.after(report)
+            metrics.after(report)
+        if leadership is not None and (report is None or report.ceded):
             controller.step_down()
-            # Who leads no more, and cannot look who does, has last seen itself.
-            health.standby(leadership.leader if leadership.leader != controller.holder else "")
+            health.standby(leadership.leader)
             metrics.standby()
-            return None
-        report = controller.cycle()
-        health.after(report)
-        metrics.after(report)
+            return report
         if heart is not None and health.ready().good:
             heart.beat()
         return report

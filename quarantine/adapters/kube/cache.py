@@ -69,8 +69,10 @@ class NodeCache:
     def put(self, node: Node) -> None:
         """The watch told of a node as added or modified."""
         with self._changed:
-            own = self._own.get(node.name)
-            if own is None or not self._is_older(node, own):
+            own, known = self._own.get(node.name), self._nodes.get(node.name)
+            if own is None and known is not None and _is_before(node, known):
+                pass  # a list was taken meanwhile, and this is how the node was before it
+            elif own is None or not self._is_older(node, own):
                 self._own.pop(node.name, None)
                 self._nodes[node.name] = self._who_untainted(node)
             self._live()
@@ -180,6 +182,11 @@ class NodeCache:
 
     def _cause(self) -> str:
         return str(self._trouble) if self._trouble else f"the Kubernetes API at {self._url} has not answered yet."
+
+
+def _is_before(told: Node, known: Node) -> bool:
+    numbers = _version(told), _version(known)
+    return numbers[0] is not None and numbers[1] is not None and numbers[0] < numbers[1]
 
 
 def _is_newer(written: Node, known: Node, replaced: str) -> bool:

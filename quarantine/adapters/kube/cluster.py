@@ -130,6 +130,15 @@ class KubeCluster:
         self.start()
         return self._cache.read(until=self._sync_until, stale_after=self._settings.stale_after)
 
+    def refresh(self) -> None:
+        """List the nodes now, whatever the watch has told: who takes over must not plan on what it saw long ago.
+
+        Raises ClusterUnavailable, ClusterRefused.
+        """
+        self.start()
+        writes = self._cache.writes()
+        self._cache.replace(self._api.list_nodes(), writes)
+
     def patch_node(self, patch: NodePatch) -> Node:
         """One conditional write. Raises Conflict, NodeGone, ClusterRefused, ClusterUnavailable.
 

@@ -248,3 +248,15 @@ def test_what_was_read_does_not_change_under_the_reader() -> None:
     assert {n.resource_version for n in before.values()} == {"5"}
     with pytest.raises(TypeError):
         before["x"] = node("1")  # type: ignore[index]
+
+
+def test_what_a_watch_tells_late_does_not_undo_a_newer_list() -> None:
+    cache = cache_of(node("5"))
+    cache.replace(Listing({"n": node("9")}, "9"), cache.writes())
+    cache.put(node("7"))
+    assert versions(cache) == {"n": "9"}
+    cache.put(node("10"))
+    assert versions(cache) == {"n": "10"}
+    cache.remove(node("11"))
+    cache.put(node("12", uid="another"))
+    assert versions(cache) == {"n": "12"}

@@ -265,3 +265,16 @@ def test_an_event_is_written_once(world: World, cluster: KubeCluster) -> None:
     assert datetime.fromisoformat(found["firstTimestamp"]) == datetime.fromisoformat(found["lastTimestamp"]) == AT
     assert found["message"].startswith("GPU 3 at 84 °C")
     assert len(found["message"].encode()) <= 1024
+
+
+def test_a_refresh_shows_what_the_watch_has_not_told(emulated: World) -> None:
+    """As to a replica that was cut off and leads now."""
+    name = emulated.create("1")
+    cluster = emulated.cluster()
+    assert name in cluster.nodes()
+    watcher = cluster._watcher
+    assert watcher is not None
+    watcher.stop()
+    emulated.taint(name, "example.com/late")
+    cluster.refresh()
+    assert "example.com/late" in {taint.key for taint in cluster.nodes()[name].taints}

@@ -1,0 +1,180 @@
+"""A cycle whose process leads no more at some line of it, and one whom whoever is told of it fails."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quarantine.controller import Controller, Saying
+from quarantine.core.decision import Decision, State
+from quarantine.core.errors import LedgerUnavailable, Superseded
+from quarantine.core.model import Mode
+from quarantine.core.policy import Rules
+from quarantine.core.rulefiles import InForce
+from quarantine.core.snapshot import Snapshot
+from quarantine.ledger.migrate import upgrade
+from quarantine.notices import Teller
+from quarantine.ports import LedgerView
+from tests.core.world import hot, snapshot
+from tests.execute.lab import NODE, Lab, lab
+
+
+@dataclass
+class Eyes:
+    """They see a hot node; `then` happens while they look."""
+
+    here: Lab
+    rules: Rules
+    then: Callable[[], None] = lambda: None
+    asked: dict[str, float] = field(default_factory=dict)
+
+    def snapshot(self, view: LedgerView, **_: object) -> Snapshot:
+        self.then()
+        here = self.here
+        return snapshot(here.kube.nodes(), hot(NODE), state=view.state, mode=here.mode, now=here.clock.at)
+
+    def traced(self, decisions: Sequence[Decision], _: State) -> Sequence[Decision]:
+        return decisions
+
+
+@dataclass
+class Book:
+    held: InForce
+
+    def read(self) -> InForce:
+        return self.held
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("controller") / "migrated.db"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def here(migrated: Path, tmp_path: Path) -> Iterator[Lab]:
+    shutil.copy(migrated, tmp_path / "ledger.db")
+    made = lab(tmp_path / "ledger.db")
+    with made.ledger:
+        yield made
+
+
+def controller(here: Lab, *outward: Saying) -> Controller:
+    eyes: Any = Eyes(here, here.rules)
+    return Controller(
+        observer=eyes,
+        executor=here.executor,
+        ledger=here.ledger,
+        rulebook=Book(InForce(here.rules, ())),
+        teller=Teller(None, here.clock, "test"),
+        cluster="test",
+        mode=Mode.ENFORCE,
+        actor="controller test",
+        holder="a",
+        settle=0,
+        outward=outward,
+    )
+
+
+def says(told: list[str], what: str, error: Exception | None = None) -> Saying:
+    def say(_: Snapshot, __: State, ___: Rules) -> list[str]:
+        told.append(what)
+        if error is not None:
+            raise error
+        return []
+
+    return say
+
+
+def leads_until(here: Lab, told: Collection[object]) -> None:
+    """It leads until somebody was told something."""
+    here.executor.leads = lambda: not told
+
+
+def test_a_cycle_decides_acts_and_tells(here: Lab) -> None:
+    told: list[str] = []
+    report = controller(here, says(told, "pager"), says(told, "digest")).cycle()
+    assert report.error is None
+    assert not report.ceded
+    assert told == ["pager", "digest"]
+    assert here.case.node == NODE
+
+
+def test_who_leads_no_more_takes_no_term(here: Lab) -> None:
+    made = controller(here)
+    here.executor.leads = lambda: False
+    other = here.ledger.take_term("b, the holder of the Lease")
+    report = made.cycle()
+    assert (report.ceded, report.at, report.error) == (True, None, None)
+    assert "another process may lead" in report.sentence
+    here.ledger.record(other, ())
+
+
+def test_who_leads_no_more_once_it_has_looked_decides_nothing(here: Lab) -> None:
+    told: list[str] = []
+    made = controller(here, says(told, "pager"))
+    made.observer.then = lambda: setattr(here.executor, "leads", lambda: False)  # type: ignore[attr-defined]
+    report = made.cycle()
+    assert report.ceded
+    assert here.state.cases == {}
+    assert told == []
+
+
+def test_who_led_again_takes_a_new_term(here: Lab) -> None:
+    made = controller(here)
+    made.cycle()
+    here.executor.leads = lambda: False
+    made.cycle()
+    here.ledger.take_term("b, which led meanwhile")
+    here.executor.leads = lambda: True
+    assert made.cycle().error is None
+
+
+def test_who_leads_no_more_tells_nobody_else(here: Lab) -> None:
+    told: list[str] = []
+    leads_until(here, told)
+    report = controller(here, says(told, "board"), says(told, "digest"), says(told, "pager")).cycle()
+    assert told == ["board"]
+    assert report.ceded
+    assert "is its to tell" in report.trouble
+    assert report.snapshot is not None, "it is counted: it has acted"
+
+
+def test_a_defect_of_one_who_is_told_keeps_nothing_from_the_others(here: Lab) -> None:
+    told: list[str] = []
+    report = controller(here, says(told, "digest", KeyError("theirs")), says(told, "pager")).cycle()
+    assert told == ["digest", "pager"]
+    assert report.error is None
+    assert "a defect (KeyError: 'theirs')" in report.trouble
+
+
+def test_a_ledger_that_fails_in_the_telling_fails_the_cycle_once_all_were_told(here: Lab) -> None:
+    told: list[str] = []
+    failed = LedgerUnavailable("the database is down")
+    report = controller(here, says(told, "board", failed), says(told, "pager")).cycle()
+    assert told == ["board", "pager"]
+    assert report.error is failed
+
+
+def test_who_was_succeeded_tells_nobody_else(here: Lab) -> None:
+    told: list[str] = []
+    with pytest.raises(Superseded):
+        controller(here, says(told, "board", Superseded("b has the term")), says(told, "pager")).cycle()
+    assert told == ["board"]
+
+
+def test_the_executor_is_asked_for_the_same_leave(here: Lab) -> None:
+    """A cycle that is ceded while it acts says so, and leaves the node alone."""
+    made = controller(here)
+    asked: list[int] = []
+    here.executor.leads = lambda: asked.append(1) or len(asked) <= 2  # type: ignore[func-returns-value]
+    before = replace(here.kube.held[NODE])
+    assert made.cycle().ceded
+    assert here.case.node == NODE, "it was decided while it led"
+    assert here.kube.held[NODE] == before
