@@ -1,15 +1,13 @@
-"""Slack and `quarantine run`: a click, a form or a command, and what becomes of it in the cluster and at the provider."""
+"""Slack and `quarantine run`: what a click, a form or a command comes to in the cluster and at the provider."""
 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import requests
 
 from quarantine.sandbox.ports_free import free_port
 from quarantine.sandbox.slack import Delivery, Message, Person, signed
@@ -87,7 +85,9 @@ def submit(cluster: World, **values: str) -> None:
     """Answer the form that was opened last, once it is there."""
     until(lambda: any(view.open for view in cluster.slack.acts.views), "a form is opened")
     view = next(view for view in cluster.slack.acts.views if view.open)
-    assert cluster.slack.acts.submit(view, {key.rstrip("_"): value for key, value in values.items()}).wait().acknowledged
+    assert (
+        cluster.slack.acts.submit(view, {key.rstrip("_"): value for key, value in values.items()}).wait().acknowledged
+    )
 
 
 def test_exactly_once_a_swap_is_asked_for_by_the_click_of_one_who_may(asking: World) -> None:
@@ -100,7 +100,7 @@ def test_exactly_once_a_swap_is_asked_for_by_the_click_of_one_who_may(asking: Wo
         until(lambda: shown_to(cluster, EVE) != [], "an outsider is told")
         assert "only members of the workspace that runs this fleet may do this" in shown_to(cluster, EVE)[0]
         click(cluster, BOB, node, "approve")
-        refused = f"not done, since a swap of {node} is approved by the Slack user group {APPROVERS}"
+        refused = f"bob ({BOB}) asked to approve {node}; not done, since"
         until(lambda: refused in json.dumps(explained(cluster, node)), "one outside of the group is refused")
         assert swaps(cluster, node) == 0
 
@@ -150,13 +150,7 @@ def test_forms_put_off_and_end_a_case_and_commands_answer(asking: World) -> None
 
 
 def post(url: str, headers: dict[str, str], body: bytes) -> int:
-    request = urllib.request.Request(url, body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            status: int = answer.status
-            return status
-    except urllib.error.HTTPError as error:
-        return error.code
+    return requests.post(url, data=body, headers=headers, timeout=5).status_code
 
 
 def test_exactly_once_by_the_door_a_click_counts_by_its_signature(asking: World) -> None:

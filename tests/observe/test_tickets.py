@@ -36,6 +36,9 @@ class Desk:
     read_: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
 
+    def names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
     def of(self, provider: str) -> tuple[str, Tickets] | None:
         raise NotImplementedError
 

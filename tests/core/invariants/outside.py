@@ -51,6 +51,9 @@ class Desk:
     def of(self, provider: str) -> tuple[str, Tickets]:  # noqa: ARG002
         return "desk", self
 
+    def names(self) -> tuple[str, ...]:
+        return ("desk",)
+
     def named(self, target: str) -> Tickets:
         assert target == "desk"
         return self

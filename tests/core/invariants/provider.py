@@ -78,8 +78,8 @@ def all_is_said_and_one_ticket_is_open(world: World) -> None:
             told = remark.key in world.desk.told.get(remark.ref, {})
             late = remark.at < world.now - timedelta(hours=1) and not remark.given_up
             assert told or not late or remark.ref in world.desk.gone, f"{remark.key} was never told to {remark.ref}"
-        said = [e for e in world.book.trail if e.case == case.id and e.effect is Effect.COMMENT]
-        assert len(said) <= len(case.remarks), f"{case.node} has {len(said)} comments of {len(case.remarks)} remarks"
+        made = [e for e in world.book.trail if e.case == case.id and e.effect is Effect.COMMENT]
+        assert len(made) <= len(case.remarks), f"{case.node} has {len(made)} comments of {len(case.remarks)} remarks"
         for filing in case.filings:
             for ref in filing.cited:
                 assert ref in world.desk.gone or not world.desk.held[ref].ticket.open, f"{ref} is open beside {filing}"

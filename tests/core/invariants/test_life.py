@@ -448,4 +448,4 @@ def _without(world: World, name: str) -> list[Taint]:
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(bounded(140), stateful_step_count=30)
+TestFleet.settings = settings(bounded(110), stateful_step_count=30)

@@ -13,13 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
+from quarantine.core.case import Effect
 from quarantine.core.decision import RequestKind
 from quarantine.core.policy import Rules
 from tests.core.invariants.checks import nothing_waits_for_ever
 from tests.core.invariants.laws import BIG, RESET, SMALL, approvals, law
 from tests.core.invariants.provider import all_is_said_and_one_ticket_is_open
 from tests.core.invariants.swapping import Swapping, bounded, long_waits, picks, spans, waits
-from tests.core.invariants.world import GPUS
+from tests.core.invariants.world import GPUS, World
 from tests.core.world import nvlink, policy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -159,4 +160,78 @@ class Swaps(Swapping):
 
 
 TestSwaps = Swaps.TestCase
-TestSwaps.settings = settings(bounded(60), stateful_step_count=25)
+TestSwaps.settings = settings(bounded(60), stateful_step_count=20)
+
+
+def sold(**response: Any) -> World:
+    """A world in which a ticket is found five minutes after it was filed, and node-2 is to be swapped."""
+    budget = {"quarantined": 4, "unavailable": 6, "perHour": 6}
+    big = {"name": BIG, "nodeSelector": {"gpu": "yes"}, "budget": budget, "provider": "acme"}
+    found = policy(breaker={"maxShare": "100%"}, response={"ladder": [REPLACE], "notify": False, **response})
+    world = World(law([found], [big]), settles=timedelta(minutes=5))
+    world.prom.bad["gpu-hot"] = {world.gpus["node-2"][0]}
+    world.cycle()
+    return world
+
+
+def passing(world: World, minutes: int) -> None:
+    for _ in range(minutes):
+        world.pass_(timedelta(minutes=1))
+        world.cycle()
+
+
+@pytest.mark.parametrize("how", ["crash", "crashed", "lost", "down"])
+def test_exactly_once_whatever_becomes_of_the_process_that_files(how: str) -> None:
+    world = sold()
+    world.pass_(timedelta(minutes=1))
+    world.trouble.of = {"ticket": how}
+    world.cycle()
+    assert len(world.desk.held) == (how in ("crashed", "lost"))
+    for _ in range(4):
+        world.restart(0)
+        passing(world, 1)
+    passing(world, 8)
+    (filing,) = world.open_cases()[0].filings
+    assert [*world.desk.held] == [filing.ref]
+
+
+def test_a_second_ticket_that_turns_up_late_is_closed_for_the_first() -> None:
+    world = sold()
+    passing(world, 2)
+    (first,) = world.desk.held
+    second = world.desk.file(world.desk.held[first].ticket.key, ours=False)
+    passing(world, 12)
+    assert [held.ticket.open for held in world.desk.held.values()] == [True, False]
+    assert first in next(iter(world.desk.told[second.ref].values()))
+
+
+def test_a_reminder_reaches_its_ticket_once_though_its_answer_is_lost() -> None:
+    world = sold()
+    passing(world, 2)
+    (ref,) = world.desk.held
+    world.pass_(timedelta(hours=5))
+    world.trouble.of = {"comment": "crashed"}
+    world.cycle()
+    passing(world, 12)
+    assert len(world.desk.told[ref]) == 1
+    said = [d for d in world.book.trail if d.effect is Effect.COMMENT]
+    assert len(said) == len(world.open_cases()[0].remarks) == 1
+
+
+def test_nobody_is_asked_for_a_machine_before_a_person_has_said_yes_to_this_very_case() -> None:
+    world = sold(approval={})
+    passing(world, 2)
+    (case,) = world.open_cases()
+    assert f"approval/{case.id}" in world.state.holds
+    world.answer(RequestKind.APPROVE, "node-2", case="q-another")
+    world.answer(RequestKind.APPROVE, "node-2", at=world.now - timedelta(days=1))
+    passing(world, 2)
+    assert not world.desk.held
+    world.answer(RequestKind.DEFER, "node-2", until=world.now + timedelta(minutes=30))
+    passing(world, 20)
+    assert not world.desk.held
+    passing(world, 12)
+    assert not world.desk.held
+    world.answer(RequestKind.APPROVE, "node-2", case=case.id)
+    passing(world, 2)
+    assert len(world.desk.held) == 1

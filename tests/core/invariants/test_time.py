@@ -77,6 +77,6 @@ class Promised(Swaps):
 TestQuiet = Quiet.TestCase
 TestQuiet.settings = settings(bounded(3), stateful_step_count=12)
 TestAnnounced = Announced.TestCase
-TestAnnounced.settings = settings(bounded(20), stateful_step_count=20)
+TestAnnounced.settings = settings(bounded(14), stateful_step_count=20)
 TestPromised = Promised.TestCase
-TestPromised.settings = settings(bounded(25), stateful_step_count=15)
+TestPromised.settings = settings(bounded(12), stateful_step_count=12)

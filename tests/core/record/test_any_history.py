@@ -11,7 +11,8 @@ from hypothesis import settings
 from quarantine.core.draft import case_key
 from quarantine.core.policy import Rules
 from quarantine.core.record.milestones import Fate
-from tests.core.invariants.test_life import Fleet, bounded
+from tests.core.invariants.swapping import bounded
+from tests.core.invariants.test_life import Fleet
 from tests.core.invariants.world import World
 from tests.core.record.lives import out_hours
 from tests.core.record.recorded import Record, record, spans_are_sound, times_are_sound
