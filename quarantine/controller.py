@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -125,6 +126,11 @@ class Controller:
         """
         self._term = None
         self._forget()
+
+    def keep_up(self) -> None:
+        """While another process leads: the rules as they are now, for those whom this one answers."""
+        with suppress(QuarantineError):
+            self.observer.rules = self.executor.rules = self._law().rules
 
     def _cycle(self) -> CycleReport:
         watch = Stopwatch()

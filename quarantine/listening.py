@@ -67,7 +67,7 @@ def _slack(
         secret = secret_of(slack.signing_secret, file, "signing secret of Slack", refused=NotifierRefused)
     return connect_inbound(
         slack.token.get_secret_value(),
-        telling.answers(lambda: nullcontext(ledger)),
+        telling.answers(lambda: nullcontext(ledger), rules),
         app_token=slack.app_token.get_secret_value() if slack.app_token is not None else "",
         signing_secret=secret,
         groups=lambda: approvers(rules()),

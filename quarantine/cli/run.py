@@ -122,6 +122,7 @@ def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) 
             metrics.after(report)
         if leadership is not None and (report is None or report.ceded):
             controller.step_down()
+            controller.keep_up()
             health.standby(leadership.leader)
             metrics.standby()
             return report

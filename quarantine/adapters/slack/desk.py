@@ -7,7 +7,7 @@ Each click gets an answer that its author alone sees, whatever it is.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -38,6 +38,8 @@ class Answers:
     standing: Callable[[str], str | None]  # of a case's id: why nothing can be said to it any more, a whole sentence
     evidence: Callable[[str], Sequence[str]]  # of a case's id: lines of plain text
     views: Views
+    # Of a case's id: why who is in these user groups has no say in its swap, a whole sentence; None where they have.
+    no_say: Callable[[str, Collection[str]], str | None] = lambda _case, _groups: None
 
 
 @dataclass(slots=True)
@@ -111,6 +113,8 @@ class Desk:
         if member.unsure:
             return self._no(f"Nothing was done: {member.unsure}; try again in a minute, or use the command line.")
         self._answers.ask(requested(said, member, self._now(), kind=RequestKind.APPROVE))
+        if (why := self._answers.no_say(said.about.case, member.groups)) is not None:
+            return self._vain(why)
         return self._yes(f"another machine may be asked for in place of {said.about.node}")
 
     def _form(self, said: Form, member: Member) -> Sequence[str]:
@@ -119,6 +123,8 @@ class Desk:
         now = self._now()
         until = now + said.wait if said.wait is not None else None
         self._answers.ask(requested(said, member, now, kind=_KINDS[said.word], until=until))
+        if said.wait is not None and (why := self._answers.no_say(said.about.case, member.groups)) is not None:
+            return self._vain(why)
         if said.wait is not None and until is not None:
             end = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
             span = format_duration(said.wait)
@@ -175,6 +181,10 @@ class Desk:
     def _yes(self, what: str) -> Sequence[str]:
         self.tally.taken += 1
         return (f"Your word is with the controller: {what}. Its next cycle decides, and the record names you.",)
+
+    def _vain(self, why: str) -> Sequence[str]:
+        """A word that is recorded with its refusal, as every word is."""
+        return self._no(f"Your word is recorded, and nothing is done by it: {why}")
 
     def _no(self, why: str) -> Sequence[str]:
         self.tally.refused += 1

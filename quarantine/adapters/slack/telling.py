@@ -5,7 +5,7 @@ A message has no scroll bar: of a long story the newest part is told, and where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
@@ -14,8 +14,10 @@ from quarantine.adapters.slack.desk import Answers
 from quarantine.core import explain, pauses
 from quarantine.core.case import Case, Effect
 from quarantine.core.decision import Request, State, Word, WordKind
+from quarantine.core.policy import Rules
 from quarantine.core.record.chapters import chapters, headline
 from quarantine.core.rulefiles import FILE
+from quarantine.core.treatment import approval
 from quarantine.core.waivers import WAIVED_KEY
 from quarantine.ports import LedgerReader, LedgerView, TrailRow
 
@@ -24,8 +26,13 @@ MOST_SENTENCES = 12  # of a story
 MOST_PROOFS = 6  # decisions whose evidence is told
 
 
-def answers(reader: Callable[[], AbstractContextManager[LedgerReader]]) -> Answers:
-    """What the desk needs, each from a ledger that is opened for it: the desk has a thread of its own."""
+def answers(
+    reader: Callable[[], AbstractContextManager[LedgerReader]], rules: Callable[[], Rules] | None = None
+) -> Answers:
+    """What the desk needs, each from a ledger that is opened for it: the desk has a thread of its own.
+
+    `rules`: those in force now, by which somebody may have no say; without them the leader alone tells.
+    """
 
     def ask(request: Request) -> None:
         with reader() as ledger:
@@ -47,7 +54,17 @@ def answers(reader: Callable[[], AbstractContextManager[LedgerReader]]) -> Answe
         with reader() as ledger:
             return story_of(node, ledger.load().state, ledger.decisions(node=node))
 
-    return Answers(ask, over, evidence, Views(status, story))
+    def no_say(case: str, groups: Collection[str]) -> str | None:
+        if rules is None:
+            return None
+        with reader() as ledger:
+            known = ledger.load().state.cases.get(case)
+        wanted = approval.wanted(known, rules()) if known is not None else None
+        if known is None or wanted is None or wanted.groups <= frozenset(groups):
+            return None
+        return f"whether {known.node} is swapped is said by {wanted}."
+
+    return Answers(ask, over, evidence, Views(status, story), no_say)
 
 
 def why_over(case: str, state: State) -> str | None:

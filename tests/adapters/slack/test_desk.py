@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 import pytest
@@ -40,6 +40,9 @@ class Rest:
     def evidence(self, case: str) -> Sequence[str]:
         return list(self.lines) if case == CASE else []
 
+    def no_say(self, case: str, groups: Collection[str]) -> str | None:
+        return f"{APPROVERS} says it." if case == CASE and APPROVERS not in groups else None
+
     @property
     def asked(self) -> list[Request]:
         return list(self.requests.values())
@@ -54,7 +57,7 @@ def rest() -> Rest:
 def desk(slack: SlackServer, rest: Rest, clock: Hands) -> Desk:
     client = client_of(TOKEN, slack.base_url, timedelta(seconds=5))
     views = Views(status=lambda: ["1 node is out"], explain=lambda node: [f"{node} is hot"])
-    answers = Answers(rest.ask, rest.ended.get, rest.evidence, views)
+    answers = Answers(rest.ask, rest.ended.get, rest.evidence, views, rest.no_say)
     return Desk(client, Members(client, groups=lambda: (APPROVERS,), now=clock), answers, now=clock)
 
 
@@ -105,9 +108,17 @@ def test_an_approval_is_a_request_with_the_persons_id_and_groups(
     assert shown.text.startswith("Your word is with the controller: another machine may be asked for")
 
 
-def test_a_member_outside_the_group_asks_and_the_core_decides(click: Act, rest: Rest) -> None:
+def test_a_member_outside_the_group_is_told_so_and_the_core_decides(
+    slack: SlackServer, click: Act, submit: Act, rest: Rest
+) -> None:
+    """The word is on record, with its refusal."""
     click("U0BOB", "approve")
     assert [r.groups for r in rest.asked] == [()]
+    assert slack.ephemerals[-1].text.startswith(f"Your word is recorded, and nothing is done by it: {APPROVERS} says")
+    click("U0BOB", "defer")
+    submit(for_="4h")
+    assert [r.kind for r in rest.asked] == [RequestKind.APPROVE, RequestKind.DEFER]
+    assert slack.ephemerals[-1].text.startswith("Your word is recorded, and nothing is done by it")
 
 
 @pytest.mark.parametrize("user", ["U0FAR", "U0GUEST"])

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from quarantine.adapters.slack.telling import MOST_CASES, MOST_SENTENCES, evidence_of, status_of, story_of, why_over
+from quarantine.adapters.slack.telling import (
+    MOST_CASES,
+    MOST_SENTENCES,
+    answers,
+    evidence_of,
+    status_of,
+    story_of,
+    why_over,
+)
 from quarantine.core.case import Case, HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Dismissal, Hold, Kind, RequestKind, State, Word, WordKind
 from quarantine.core.planner import plan
 from quarantine.core.rulefiles import FILE
 from quarantine.ports import LedgerView, TrailRow
-from tests.core.world import NOW, ask, fleet, hot, quarantined, rules, snapshot
+from tests.core.world import NOW, ask, fleet, hot, policy, quarantined, rules, snapshot
 
 HOUR = timedelta(hours=1)
 
@@ -130,3 +139,26 @@ def test_of_much_evidence_the_newest_is_told(count: int) -> None:
     lines = evidence_of([replace(row, seq=seq) for seq in range(1, count + 1)])
     assert sum(f"#{seq} " in line for line in lines for seq in range(1, 10)) == min(count, 6)
     assert (f"… {count - 6} earlier ones" in lines[0]) == (count > 6)
+
+
+class Opened:
+    """A ledger that shows one state."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def load(self) -> LedgerView:
+        return LedgerView(self.state, (), ())
+
+
+def test_who_has_no_say_in_a_swap_is_told_whose_it_is() -> None:
+    state, _ = quarantined("node-3")
+    wants = policy(response={"ticket": "replace", "approval": {"by": "S0APPROVE"}})
+    told = answers(lambda: nullcontext(Opened(state)), lambda: rules(wants)).no_say  # type: ignore[arg-type]
+    case = only(state).id
+    assert told(case, []) == "whether node-3 is swapped is said by one of the Slack user group S0APPROVE."
+    assert told(case, ["S0APPROVE"]) is None
+    assert told("q-unknown", []) is None
+    assert answers(lambda: nullcontext(Opened(state))).no_say(case, []) is None  # type: ignore[arg-type]
+    free = answers(lambda: nullcontext(Opened(state)), rules).no_say  # type: ignore[arg-type]
+    assert free(case, []) is None
