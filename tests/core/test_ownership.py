@@ -456,7 +456,8 @@ def test_row_a_mark_that_is_about_to_be_taken_away() -> None:
     state, nodes = quarantined()
     released = plan(snapshot(nodes, state=state, requests=[ask(RequestKind.RELEASE, "node-3")]), rules())
     state = after(state, released)
-    assert look(state, nodes, now=NOW + HOUR)[1].decisions == ()
+    decided = look(state, nodes, now=NOW + HOUR)[1].decisions
+    assert [d.action for d in decided] == [Action.WITHDRAW], "of its ticket, which was not closed for an hour"
 
 
 # --- Who it was -------------------------------------------------------------------------------------------------------

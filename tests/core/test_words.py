@@ -93,7 +93,7 @@ def test_a_waiver_releases_a_machine_that_is_out_and_keeps_it_in_service() -> No
     clean = fleet()
     for minutes in (1, 100, 239):
         made, state = decided(of(state, clean, hot("node-3"), at=NOW + minutes * MINUTE))
-        assert made.decisions == ()
+        assert [d for d in made.decisions if d.action is not Action.WITHDRAW] == [], "its ticket was not closed here"
 
 
 def test_what_a_waiver_was_given_for_is_covered_though_fatal() -> None:
@@ -236,7 +236,7 @@ def test_an_annotation_releases_a_machine_that_is_out_as_long_as_it_stands() -> 
     assert {d.actor for d in made.decisions[:2]} == {"annotation on the node"}
     clean = annotated(fleet(), waived_until="2026-11-29T16:00:00Z", waived_reason="the run ends tonight")
     made, state = decided(of(state, clean, hot("node-3"), at=NOW + HOUR))
-    assert made.decisions == ()
+    assert [d for d in made.decisions if d.action is not Action.WITHDRAW] == [], "its ticket was not closed here"
     # Taken away early: as if it had never been there.
     made, state = decided(of(state, fleet(), hot("node-3"), at=NOW + 2 * HOUR))
     assert told(made)[:3] == [("judge", "node-3", None), ("judge", "node-3", None), ("quarantine", "node-3", None)]
