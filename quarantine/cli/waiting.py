@@ -8,9 +8,6 @@ from quarantine.cli.render import safe
 from quarantine.core.units import format_duration
 from quarantine.ledger.pulse import Pulse
 
-LATE = timedelta(minutes=5)
-LATE_CYCLES = 4  # where cycles are far apart
-
 
 def waiting(pulse: Pulse | None, now: datetime, interval: timedelta) -> str | None:
     """Why nothing is done, or seems to be; None where all is well. `interval`: from one cycle to the next."""
@@ -20,7 +17,7 @@ def waiting(pulse: Pulse | None, now: datetime, interval: timedelta) -> str | No
     since = f"since {pulse.at:%Y-%m-%d %H:%M:%S} UTC"
     if pulse.read_only:
         return f"the ledger is read-only: the controller has done nothing {since}, and goes on once it can be written"
-    if age <= max(LATE, LATE_CYCLES * interval):
+    if not pulse.is_late(now, interval):
         return None
     long = format_duration(timedelta(minutes=age // timedelta(minutes=1)))
     return safe(

@@ -16,8 +16,6 @@ from quarantine.ledger.pulse import Pulse
 from quarantine.ledger.schema import REVISION
 from quarantine.ledger.url import is_sqlite, masked, parse_url
 
-_LATE = timedelta(minutes=5)
-_LATE_CYCLES = 4  # where cycles are far apart
 _NAMED = 4  # missing rights that are told
 
 
@@ -66,7 +64,7 @@ def _pulse(pulse: Pulse | None, patient: Patient) -> Iterator[Finding]:
         yield fault("the ledger's server takes no writes", "point database_url at the primary, or make it writable")
     age = max(timedelta(0), patient.now() - pulse.at)
     long = format_duration(timedelta(seconds=age // timedelta(seconds=1)))
-    if age <= max(_LATE, _LATE_CYCLES * patient.settings.cycle.interval):
+    if not pulse.is_late(patient.now(), patient.settings.cycle.interval):
         yield good(f"{pulse.holder} wrote last, {long} ago")
     else:
         yield warning(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 
 from quarantine.ledger.schema import clusters
 from quarantine.ledger.text import unescape
 from quarantine.ledger.url import is_sqlite
+
+LATE = timedelta(minutes=5)
+LATE_CYCLES = 4  # where cycles are far apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,10 @@ class Pulse:
     holder: str  # who has the term
     at: datetime
     read_only: bool  # the server takes no writes, from nobody
+
+    def is_late(self, now: datetime, interval: timedelta) -> bool:
+        """Whether a controller whose cycles begin so far apart would have written since."""
+        return now - self.at > max(LATE, LATE_CYCLES * interval)
 
 
 def pulse(connection: Connection, cluster: str) -> Pulse | None:

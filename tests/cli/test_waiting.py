@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from quarantine.cli.waiting import LATE, waiting
-from quarantine.ledger.pulse import Pulse
+from quarantine.cli.waiting import waiting
+from quarantine.ledger.pulse import LATE, Pulse
 from tests.core.world import NOW
 
 CYCLE = timedelta(seconds=15)

@@ -9,9 +9,9 @@ from pathlib import Path
 import typer.main
 
 from quarantine.cli.main import app
-from quarantine.cli.waiting import LATE, LATE_CYCLES
 from quarantine.core.case import HeldBy
 from quarantine.ledger import bounded, engine, faults
+from quarantine.ledger.pulse import LATE, LATE_CYCLES
 from quarantine.metrics import OwnMetrics
 from quarantine.settings import Settings
 from quarantine.trouble import RARELY

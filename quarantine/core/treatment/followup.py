@@ -26,7 +26,6 @@ from quarantine.core import letters, restored
 from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Step
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
-from quarantine.core.filings import unsaid
 from quarantine.core.marks import shorten
 from quarantine.core.model import Verdict
 from quarantine.core.policy import Rules
@@ -89,7 +88,6 @@ def answered(draft: Draft) -> None:
             standing.add(key)
             held = {"held_by": HeldBy.PROVIDER, "hold_key": key}
             draft.hold(draft.about_case(Kind.HELD, Action.HEAR, case, late.reason, **held))
-        _left(draft, draft.state.cases[case.id])
     for key in [key for key in draft.state.holds if key.startswith(PROVIDER) and key not in standing]:
         if not _unheard(draft, key):
             draft.lift(key, "the provider has done it, or it is not asked for any more")
@@ -201,13 +199,6 @@ def _found(draft: Draft, case: Case) -> None:
 
 def _about(finding: Finding) -> str:
     return _digest(f"{finding.policy} {finding.device}")
-
-
-def _left(draft: Draft, case: Case) -> None:
-    """One remark is said at a time: what is left is asked for anew."""
-    left = unsaid(case)
-    if left and not case.is_pending(Effect.COMMENT):
-        _comment(draft, case, f"ticket {left[0].ref} of {case.node} is still to be told what is new", ref=left[0].ref)
 
 
 def _came_back(draft: Draft, case: Case) -> None:
