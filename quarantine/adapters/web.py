@@ -34,6 +34,7 @@ WAIT = 10.0  # seconds for the connection, and for each piece of the answer
 WHOLE = 30.0  # seconds for all requests of one call of the port
 LARGEST = 16 * 1024 * 1024  # bytes of an answer: a page of a hundred of GitHub's longest bodies fits
 _LONGEST_SECRET = 8192
+_SHORTEST = 6  # characters of a secret that is looked for in an answer: a shorter one is in many a word
 _LONGEST_WAIT = 86_400.0  # seconds that a far side may ask us to stay away
 # Where a far side says "too many" without saying for how long: GitHub's documentation asks for "at least one minute"
 # after a secondary limit, PagerDuty's for a back-off "of a few minutes".
@@ -270,6 +271,7 @@ class Call:
 
     def _answer(self, response: requests.Response, content: bytes, wrote: bool) -> Answer:
         body: object = None
+        content = self._scrubbed(content)
         if content.strip():
             try:
                 body = json.loads(content)
@@ -305,6 +307,13 @@ class Call:
 
     def _said(self, why: str) -> str:
         return f"could not {self._doing} with {self._web.name} at {self._web.base}: {why}"
+
+    def _scrubbed(self, content: bytes) -> bytes:
+        """What is read may be kept for years: a far side that says what it was sent must not bring our secrets back."""
+        for secret in self._secrets:
+            if len(secret) >= _SHORTEST:
+                content = content.replace(secret.encode(), b"***")
+        return content
 
     def _masked(self, text: str) -> str:
         for secret in filter(None, self._secrets):

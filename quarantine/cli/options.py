@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import logging
 import os
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import structlog
 import typer
@@ -26,7 +25,6 @@ R = TypeVar("R")
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LONGEST_FIELD = 2000  # characters of one field of a log line
 
 
 class Exit(IntEnum):
@@ -91,12 +89,8 @@ def friendly(command: Callable[P, R]) -> Callable[P, R]:
         try:
             made = command(*args, **kwargs)
             sys.stdout.flush()  # what cannot be written is told while there is somebody to tell
-        except UsageError as error:
-            raise fail(error, Exit.USAGE) from None
-        except Superseded as error:
-            raise fail(error, Exit.NO) from None
         except QuarantineError as error:
-            raise fail(error, Exit.DEPENDENCY) from None
+            raise fail(error, _code(error)) from None
         except BrokenPipeError:
             # The reader of our output has gone (`| head`): nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,54 +106,44 @@ def friendly(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def _code(error: QuarantineError) -> Exit:
+    if isinstance(error, UsageError):
+        return Exit.USAGE
+    return Exit.NO if isinstance(error, Superseded) else Exit.DEPENDENCY
+
+
 def fail(error: object, code: Exit) -> typer.Exit:
     """Say it on stderr; raise what is returned."""
     typer.echo(f"quarantine: {error}", err=True)
     return typer.Exit(code)
 
 
-def _one_line(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A label or a reason from outside must not forge a line, move a cursor or fill a screen. Tracebacks stay."""
-    for key, value in event.items():
-        if isinstance(value, str) and key != "exception":
-            cut = value if len(value) <= LONGEST_FIELD else f"{value[:LONGEST_FIELD]}…"
-            event[key] = "".join(c if c.isprintable() else " " if c in "\n\t" else "�" for c in cut)
-    return event
+def set_up_logging(level: str, style: str, of: Settings | None = None) -> None:
+    """The log, to stderr, so that stdout is for answers alone. `of`: whose secrets must not be in it."""
+    from quarantine import logs
+    from quarantine.settings.secrets import redactor
+
+    if of is None:
+        logs.set_up(level, style)
+    else:
+        logs.set_up(level, style, redactor(of), {"cluster": of.cluster})
 
 
-class _Stderr:
-    """Whatever stderr is by then. A full disk or a reader that has gone must not end a cycle: the ledger has it all."""
+@contextlib.contextmanager
+def ending_in_the_log() -> Iterator[None]:
+    """Where the log is for programs, what ends a controller is a line of it like any other, a defect too."""
+    from quarantine import logs
 
-    def msg(self, message: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            print(message, file=sys.stderr, flush=True)
-
-    debug = info = warning = warn = error = critical = fatal = exception = log = msg
-
-
-# Locals of a traceback hold tokens and passwords: they are never shown.
-_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
-
-
-def set_up_logging(level: str, style: str) -> None:
-    """structlog to stderr, so that stdout is for answers alone."""
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    shared.append(_one_line)
-    last: list[Any] = (
-        [_TRACEBACKS, structlog.processors.JSONRenderer()]
-        if style == "json"
-        else [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
-        ]
-    )
-    structlog.configure(
-        processors=shared + last,
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=lambda *_: _Stderr(),
-        cache_logger_on_first_use=False,
-    )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    if not logs.speaks_json():
+        yield
+        return
+    try:
+        yield
+    except QuarantineError as error:
+        structlog.get_logger().error(str(error))
+        raise typer.Exit(_code(error)) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception:  # noqa: BLE001  (said in the log, which is where its traceback is looked for)
+        structlog.get_logger().exception("a defect ended the controller; please report it with this traceback")
+        raise typer.Exit(Exit.NO) from None

@@ -81,7 +81,7 @@ def explain(
 
     form = picture.form_of(chart) if chart is not None else None
     given = settings(config, database_url)
-    set_up_logging("error", given.log.format)
+    set_up_logging("error", given.log.format, given)
     asof = _past(at, app.CLOCK.now()) if at is not None else None
     with app.reader(given) as ledger:
         view = ledger.load()

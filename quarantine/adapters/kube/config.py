@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from quarantine.adapters.kube.api import ApiServer
@@ -18,8 +18,8 @@ from quarantine.core.errors import UsageError
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
-_HOME_CONFIG = Path("~/.kube/config")
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HOME_CONFIG = Path("~/.kube/config")
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def utc_now() -> datetime:
@@ -30,7 +30,7 @@ def utc_now() -> datetime:
 def own_namespace() -> str:
     """The pod's; `default` where this runs in none."""
     try:
-        return (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip() or "default"
+        return (ACCOUNT / "namespace").read_text(encoding="utf-8").strip() or "default"
     except OSError:
         return "default"
 
@@ -51,10 +51,10 @@ def connect(
     A kubeconfig or context that is asked for (argument or KUBECONFIG) wins; then the service account, where this
     runs in a pod; then ~/.kube/config. Raises UsageError when what is found cannot be used.
     """
-    from kubernetes.client import ApiClient, Configuration
+    from kubernetes.client import ApiClient
     from urllib3 import Retry
 
-    configuration = Configuration()
+    configuration = _configuration()
     in_cluster = not (kubeconfig or context or environ.get("KUBECONFIG")) and runs_in_pod(environ)
     if in_cluster:
         _use_service_account(configuration, environ)
@@ -67,14 +67,15 @@ def connect(
     configuration.keep_alive = True
     client = ApiClient(configuration)
     client.user_agent = user_agent
-    url = without_password(configuration.host)
-    api = ApiServer(Transport(client, url, api_timeout, settings.page), prefix, settings.annotations)
+    api = ApiServer(
+        Transport(client, str(configuration.host), api_timeout, settings.page), prefix, settings.annotations
+    )
     return KubeCluster(api, now=now, settings=settings, in_cluster=in_cluster)
 
 
 def runs_in_pod(environ: Mapping[str, str]) -> bool:
     """Whether this process runs in a pod with a service account."""
-    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (_ACCOUNT / "token").is_file()
+    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (ACCOUNT / "token").is_file()
 
 
 def without_password(url: str) -> str:
@@ -83,18 +84,32 @@ def without_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def _configuration() -> Configuration:
+    """One that never holds a name and password of a URL: the client sends none, and urllib3's errors quote all of it.
+
+    For each request the client sets the URL anew, as the kubeconfig has it, so it is taken out as it is set.
+    """
+    from kubernetes.client import Configuration
+
+    class Plain(Configuration):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, without_password(value) if name == "host" else value)
+
+    return Plain()
+
+
 def _use_service_account(configuration: Configuration, environ: Mapping[str, str]) -> None:
     from kubernetes.config import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 
     try:
         loader = InClusterConfigLoader(  # type: ignore[no-untyped-call]
-            str(_ACCOUNT / "token"), str(_ACCOUNT / "ca.crt"), environ=environ
+            str(ACCOUNT / "token"), str(ACCOUNT / "ca.crt"), environ=environ
         )
         loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
         raise UsageError(
-            f"The service account in {_ACCOUNT} cannot be used ({error}); "
+            f"The service account in {ACCOUNT} cannot be used ({error}); "
             "mount one (automountServiceAccountToken), or name a kubeconfig."
         ) from error
 
@@ -119,7 +134,7 @@ def _check_certificates(configuration: Configuration) -> None:
             ssl.create_default_context().load_cert_chain(configuration.cert_file, configuration.key_file, password="")
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"A certificate or key for {without_password(configuration.host)} cannot be read ({error}); "
+            f"A certificate or key for {configuration.host} cannot be read ({error}); "
             "correct it in the kubeconfig or the service account."
         ) from error
 
@@ -131,7 +146,7 @@ def _find(kubeconfig: Path | None, environ: Mapping[str, str]) -> str:
     elif environ.get("KUBECONFIG"):
         named, source = environ["KUBECONFIG"], "as KUBECONFIG says"
     else:
-        named, source = str(_HOME_CONFIG), "where kubectl keeps it"
+        named, source = str(HOME_CONFIG), "where kubectl keeps it"
     paths = [named] if kubeconfig else named.split(os.pathsep)
     if not any(Path(p).expanduser().is_file() for p in paths if p):
         raise UsageError(

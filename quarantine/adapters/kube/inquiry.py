@@ -67,7 +67,7 @@ class KubeInquiry:
             return response
 
         told = text_at(self.transport.fetch(call, noted), "gitVersion")
-        return told[:60], clock[0] if clock else None
+        return self.transport.without_credentials(told)[:60], clock[0] if clock else None
 
     def may(self, access: Access) -> bool:
         """Whether we have this right."""

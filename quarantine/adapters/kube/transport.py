@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any, cast
 from kubernetes.client.exceptions import ApiException
 from urllib3 import BaseHTTPResponse
 
-from quarantine.adapters.kube.translate import Call, garbled, parse_status, translated
+from quarantine.adapters.kube.translate import Call, garbled, parse_status, quote, translated
 from quarantine.core.errors import ClusterUnavailable
 
 if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+    from kubernetes.client import ApiClient, Configuration
 
 CHUNK = 1 << 16  # bytes
 _PATIENCE = 6  # a body that trickles may take this many time-outs in all; each wait within it only one
+
+_SHORTEST = 6  # characters; to hide a shorter secret would blot out half of what is said
 
 Ask = Callable[[], BaseHTTPResponse]
 Page = Callable[[str | None], Ask]  # by its continue token; None: the first
@@ -77,7 +79,7 @@ class Transport:
     @contextmanager
     def answer(self, call: Call, ask: Ask) -> Iterator[BaseHTTPResponse]:
         """The answer to a request while it is read."""
-        with translated(call), self._kept(call, ask()) as response:
+        with translated(call), self._kept(call, self._sent(ask)) as response:
             yield response
 
     def fetch(self, call: Call, ask: Ask) -> dict[str, Any]:
@@ -90,7 +92,7 @@ class Transport:
 
         def unless_there() -> BaseHTTPResponse | None:
             try:
-                return ask()
+                return self._sent(ask)
             except ApiException as error:
                 if error.status == 409 and parse_status(error.body).reason == "AlreadyExists":
                     return None
@@ -128,6 +130,13 @@ class Transport:
             raise garbled(call, f"a {kind} without a resourceVersion")
         return version
 
+    def without_credentials(self, said: object) -> str:
+        """Somebody else's words, as they are or in JSON, without what we are known by."""
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said or "")
+        for secret in credentials(self.client.configuration):
+            text = text.replace(secret, "***")
+        return text
+
     def close(self) -> None:
         """End every answer that is being read, whichever thread reads it, and give up the connections."""
         with self._lock:
@@ -149,6 +158,13 @@ class Transport:
         return lambda: cast(
             BaseHTTPResponse, asked(*args, **options, _preload_content=False, _request_timeout=(seconds, seconds))
         )
+
+    def _sent(self, ask: Ask) -> BaseHTTPResponse:
+        try:
+            return ask()
+        except ApiException as error:
+            error.body = self.without_credentials(error.body)  # what answers may say all that it was sent
+            raise
 
     @contextmanager
     def _kept(self, call: Call, response: BaseHTTPResponse) -> Iterator[BaseHTTPResponse]:
@@ -173,8 +189,16 @@ class Transport:
         try:
             body = json.loads(data)
         except (ValueError, RecursionError) as error:
-            kind = response.headers.get("Content-Type", "no content type").split(";")[0]
-            raise garbled(call, f"something that is no JSON ({kind})") from error
+            kind = self.without_credentials(response.headers.get("Content-Type", "no content type").split(";")[0])
+            raise garbled(call, f"something that is no JSON ({quote(kind)})") from error
         if not isinstance(body, dict):
             raise garbled(call, "JSON that is no object")
         return body
+
+
+def credentials(configuration: Configuration) -> list[str]:
+    """What is sent for us to be known by, as it is sent and as it stands in JSON; the longest first."""
+    found = [str(key).rpartition(" ")[2] for key in configuration.api_key.values()]
+    found.append(configuration.password or "")
+    known = {form for one in found if len(one) >= _SHORTEST for form in (one, json.dumps(one)[1:-1])}
+    return sorted(known, key=len, reverse=True)

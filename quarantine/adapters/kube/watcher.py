@@ -133,7 +133,8 @@ class NodeWatcher:
     def _told_error(self, obj: Any) -> ClusterUnavailable:
         status = parse_status(obj)
         code = obj.get("code") if isinstance(obj, dict) else None
-        said = f"ended the watch with {code} ({quote(status.message)})"
+        words = self._api.transport.without_credentials(status.message)
+        said = f"ended the watch with {code if isinstance(code, int) else 'no code'} ({quote(words)})"
         if code == 410 or status.reason == "Expired":
             return Expired(self._call.sentence(said, "list again"))
         return _BadLine(self._call.sentence(said, "the nodes will be listed again"))

@@ -7,9 +7,10 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackClientError
+from slack_sdk.errors import SlackClientError, SlackRequestError
 from slack_sdk.web import SlackResponse
 from slack_sdk.webhook import WebhookClient
 
@@ -18,6 +19,23 @@ from quarantine.core.errors import NotifierRefused, NotifierUnavailable
 
 _SILENT = logging.getLogger(f"{__name__}.sdk")
 _SILENT.setLevel(logging.CRITICAL + 1)  # it would log URLs that are secrets
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """None of Slack's methods redirects: where one does, a proxy stands in between, and the answer is an error."""
+
+
+class Client(WebClient):
+    """The SDK's, which follows no redirect: urllib would send the token along, to whatever host it leads to."""
+
+    def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+        if not url.startswith(("https://", "http://")):
+            raise SlackRequestError("Invalid URL detected")
+        opener = build_opener(_NoRedirects, HTTPSHandler(context=self.ssl))
+        with opener.open(req, timeout=self.timeout) as answer:
+            charset = answer.headers.get_content_charset() or "utf-8"
+            return {"status": answer.status, "headers": answer.headers, "body": answer.read().decode(charset)}
 
 
 def asked(client: WebClient, method: str, call: Callable[[], SlackResponse]) -> Mapping[str, Any]:

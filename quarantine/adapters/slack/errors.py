@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -34,6 +35,7 @@ _TRANSIENT = frozenset(
         *("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"),
     }
 )
+_TOKEN = re.compile(r"\b(?:xox[a-z]|xapp)-[\w-]+")
 _LONGEST_WAIT = timedelta(days=1)
 
 
@@ -78,10 +80,19 @@ def masked(url: str) -> str:
 def _detail(data: Any) -> str:
     """Which scope is missing, or which block is wrong, where Slack tells."""
     if needed := data.get("needed"):
-        return f" (needs {shorten(one_line(str(needed)), 100)})"
+        return f" (needs {shorten(_without_tokens(one_line(str(needed))), 100)})"
     metadata = data.get("response_metadata")
     messages = metadata.get("messages") if isinstance(metadata, Mapping) else None
-    return f" ({shorten(one_line('; '.join(map(str, messages))), 200)})" if isinstance(messages, list) else ""
+    return (
+        f" ({shorten(_without_tokens(one_line('; '.join(map(str, messages)))), 200)})"
+        if isinstance(messages, list)
+        else ""
+    )
+
+
+def _without_tokens(said: str) -> str:
+    """A proxy in between may say all that it was sent."""
+    return _TOKEN.sub("***", said)
 
 
 def _word(code: str, status: int) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 
-from quarantine.adapters.slack.api import garbled
+from quarantine.adapters.slack.api import Client, garbled
 from quarantine.adapters.slack.blocks import fallback, render
 from quarantine.adapters.slack.folded import fallback_of, render_fold
 from quarantine.adapters.slack.posts import Posts, parted
@@ -183,7 +183,7 @@ def client_of(token: str, base_url: str, timeout: timedelta) -> WebClient:
         raise NotifierRefused(
             "the Slack token is empty or holds characters that no token has: give a bot token (xoxb-…)"
         )
-    client = WebClient(
+    client = Client(
         token=token,
         base_url=base_url,
         timeout=max(1, round(timeout.total_seconds())),

@@ -163,6 +163,18 @@ def test_a_kubeconfig_is_read_and_left_alone(tmp_path: Path, scripted: Scripted)
     assert scripted.seen[0].headers["authorization"] == "Bearer s3cret-token"
 
 
+def test_a_password_in_the_url_is_not_kept_while_the_token_is_looked_after(tmp_path: Path, scripted: Scripted) -> None:
+    """For each request the client sets the URL anew, as the kubeconfig has it, while another thread's may just fail."""
+    given = scripted.url.replace("//", f"//admin:{SECRET}@")
+    cluster = to(write_kubeconfig(tmp_path / "k", given))
+    configuration = cluster.inquiry.transport.client.configuration
+    configuration.host = given
+    assert configuration.host == scripted.url
+    assert configuration.get_api_key_with_prefix("BearerToken"), "which looks after it"
+    assert configuration.host == scripted.url
+    cluster.close()
+
+
 def test_a_password_in_the_url_is_not_told(tmp_path: Path, scripted: Scripted) -> None:
     scripted.script = lambda exchange: exchange.answer(b"", 503)
     cluster = to(write_kubeconfig(tmp_path / "k", scripted.url.replace("//", f"//admin:{SECRET}@")))
@@ -197,7 +209,7 @@ class TestInAPod:
         """A service account's files."""
         (tmp_path / "token").write_text(SECRET)
         (tmp_path / "ca.crt").write_bytes(Path(certifi.where()).read_bytes())
-        monkeypatch.setattr("quarantine.adapters.kube.config._ACCOUNT", tmp_path)
+        monkeypatch.setattr("quarantine.adapters.kube.config.ACCOUNT", tmp_path)
         return tmp_path
 
     def test_its_service_account_is_used(self) -> None:

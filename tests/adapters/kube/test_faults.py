@@ -323,3 +323,10 @@ def test_no_error_tells_the_token(scripted: Scripted, to_scripted: Connect) -> N
         scripted.seen.clear()
         text = patched(scripted, to_scripted, answering(failure(status, "X", "no"), status))
         assert "s3cret" not in text
+
+
+def test_nor_does_one_about_an_answer_that_has_it_for_its_kind(scripted: Scripted, to_scripted: Connect) -> None:
+    text = patched(scripted, to_scripted, answering(HTML, 200, "text/s3cret-token " + "x" * 1000))
+    assert "no JSON (text/*** xxx" in text
+    assert "s3cret" not in text
+    assert len(text) < 600

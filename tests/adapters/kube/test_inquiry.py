@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
+from quarantine.adapters.kube import KubeCluster
 from quarantine.adapters.kube.inquiry import Access
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable
 from quarantine.sandbox.kubeapi import KubeApi, Rule, User, serve
 from quarantine.sandbox.kubeapi.discovery import VERSION
 from quarantine.sandbox.kubeapi.faults import Fault
+from tests.adapters.kube.scripted import Scripted
 from tests.adapters.kube.support import AT, open_cluster
 from tests.adapters.kube.world import World
 
@@ -37,6 +40,11 @@ def test_the_clock_is_that_of_the_answer(tmp_path: Path, emulator: KubeApi, ahea
     emulator.fault = None
     assert found is not None
     assert abs(found - ahead) <= timedelta(seconds=1)
+
+
+def test_a_version_that_says_what_was_sent(scripted: Scripted, to_scripted: Callable[..., KubeCluster]) -> None:
+    scripted.script = lambda exchange: exchange.answer({"gitVersion": exchange.headers["Authorization"]})
+    assert to_scripted(watch=False).inquiry.version()[0] == "Bearer ***"
 
 
 def test_a_right_is_there_or_not(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ def test_an_error_in_the_watch_leads_to_a_list(scripted: Scripted, to_scripted: 
     assert fleet.lists == 2
 
 
+@pytest.mark.parametrize("code", [500, "s3cret-token"])
+def test_an_error_in_the_watch_tells_nobody_the_token(scripted: Scripted, to_scripted: Connect, code: object) -> None:
+    def echo(exchange: Exchange) -> None:
+        exchange.begin()
+        said = f"sent with {exchange.headers['Authorization']}: no"
+        exchange.event("ERROR", failure(500, "InternalError", said) | {"code": code})
+        exchange.end()
+
+    fleet = scripted.script = Fleet(echo)
+    with structlog.testing.capture_logs() as logs:
+        to_scripted().start()
+        eventually(lambda: fleet.lists == 2)
+
+    (lost,) = [entry for entry in logs if entry["event"] == "node watch lost"]
+    assert "sent with Bearer ***: no" in lost["error"]
+    assert "s3cret" not in str(logs)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
