@@ -21,6 +21,7 @@ from quarantine.core.model import Answer, Failed, Mode, PolicyAnswers, Samples, 
 from quarantine.core.policy import Rules
 from quarantine.core.readings import readings_of
 from quarantine.core.snapshot import Snapshot
+from quarantine.core.units import counted
 
 _OPEN = tuple(phase for phase in Phase if TRANSITIONS[phase].exits)  # from which there is a way on
 
@@ -107,9 +108,10 @@ def _coverage(answers: Mapping[str, PolicyAnswers], rules: Rules) -> Iterator[Ga
         for key, answer in given.coverage.items() if given is not None else ():
             if isinstance(answer, Samples) and key in exporter:
                 about = (policy.measures, exporter[key])
-                counted = (len(answer.samples), sum(int(sample.value) for sample in answer.samples))
+                there = [n for sample in answer.samples if (n := counted(sample.value)) is not None]
+                both = (len(there), sum(there))
                 # Several metrics of one exporter may tell of the same devices.
-                seen[about] = max(seen.get(about, counted), counted)
+                seen[about] = max(seen.get(about, both), both)
     for labels, (on, of) in sorted(seen.items()):
         nodes.add_metric(list(labels), on)
         devices.add_metric(list(labels), of)

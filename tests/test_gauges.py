@@ -13,7 +13,7 @@ from quarantine.core.case import Effect
 from quarantine.core.decision import PendingEffect, Word, WordKind
 from quarantine.core.errors import ClusterUnavailable
 from quarantine.core.law import Law
-from quarantine.core.model import Mode
+from quarantine.core.model import Mode, Sample, Samples
 from quarantine.core.planner import plan
 from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import InForce
@@ -132,3 +132,11 @@ def test_the_cases_add_up_and_no_label_names_a_machine(numbers: set[int], mode: 
     for family in gauges(told):
         for sample in family.samples:
             assert not any("node-" in value and value != "node-exporter" for value in sample.labels.values())
+
+
+def test_what_is_no_count_is_not_shown_and_hinders_nothing() -> None:
+    nodes = fleet()
+    garbage = Samples(tuple(Sample({"Hostname": name}, float("nan"), NOW) for name in nodes), "cover")
+    told = report(snapshot(nodes, given={"gpu-hot": answers(nodes, hot("node-3"), coverage=garbage)}))
+    assert set(of(told, "quarantine_signal_nodes").values()) == {0}
+    assert set(of(told, "quarantine_signal_devices").values()) == {0}

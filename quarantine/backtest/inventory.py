@@ -18,6 +18,7 @@ from quarantine.core.policy import Rules
 from quarantine.core.readings import Reading, readings_of
 from quarantine.core.selectors import quote
 from quarantine.core.series import Grid, Tracks
+from quarantine.core.units import counted
 from quarantine.ports import RangeMetrics
 
 LOOKS = 24  # at so many moments of the span it is asked who is there
@@ -111,7 +112,8 @@ def _note(seen: _Seen, reading: Reading, found: Tracks) -> None:
         if selected is None:
             continue
         kind = seen.names if reading.source.node.means == "name" else seen.addresses
-        gpus = int(max(track.values, default=0)) if reading.signal.device is DeviceKind.GPU else 0
+        told = (counted(value) or 0 for value in track.values)
+        gpus = max(told, default=0) if reading.signal.device is DeviceKind.GPU else 0
         kind[selected] = max(kind.get(selected, 0), gpus)
 
 

@@ -15,6 +15,7 @@ from quarantine.core.policy import LoadedPolicy, Rules
 from quarantine.core.readings import Reading, readings_of
 from quarantine.core.response import EXPORTER
 from quarantine.core.trigger import Form, Recovery, recovery_text, threshold_text
+from quarantine.core.units import counted
 
 __all__ = ["Judgement", "Offence", "Stray", "judge", "selects"]
 
@@ -115,19 +116,23 @@ class _Look:
 
     def _shown(self, node: Node, sample: Sample) -> Device | None:
         """The node, if it shows all that people declare: its own word may have shrunk with the loss."""
-        whole = absence.stock(node, self.kind, self._pool(node), int(sample.value), 0, 0).complete
+        there = counted(sample.value)
+        whole = there is not None and absence.stock(node, self.kind, self._pool(node), there, 0, 0).complete
         return _NODE if whole or self.kind is DeviceKind.NODE else None
 
     def covered(self) -> dict[str, int] | None:
-        """Devices seen per node of this cluster. Several metrics of the same devices are not counted twice."""
+        """Devices seen per node of this cluster; None: not known. Several metrics of the same devices count once."""
         coverage = self.answers.coverage
         if not coverage or all(isinstance(answer, Failed) for answer in coverage.values()):
             return None
         seen: dict[str, int] = {}
         for reading, sample in self._samples(coverage):
             node = self.directory.node(reading.source.node, sample.labels)
-            if isinstance(node, Node) and selects(self.policy.spec.node_selector, node):
-                seen[node.name] = max(seen.get(node.name, 0), int(sample.value))
+            if not isinstance(node, Node) or not selects(self.policy.spec.node_selector, node):
+                continue
+            if (there := counted(sample.value)) is None:
+                return None  # no count of anything: what is made of the rest of it cannot be known
+            seen[node.name] = max(seen.get(node.name, 0), there)
         return seen
 
     def reach(self, seen: Mapping[str, int]) -> int:
@@ -153,7 +158,7 @@ class _Look:
         return found
 
     def _missing(self, node: Node, named: Sequence[Offence], seen: int | None) -> Iterator[Offence]:
-        lacking = int(max((offence.evidence.value or 0 for offence in named), default=0))
+        lacking = max((counted(offence.evidence.value or 0) or 0 for offence in named), default=0)
         before = self._before(node, named)
         stock = absence.stock(node, self.kind, self._pool(node), seen, lacking, len(named), before)
         if stock.complete:
@@ -170,7 +175,7 @@ class _Look:
         """As many as the readings that miss some ever saw of a node; None where one does not say what it sees now."""
         lacks: dict[str, int] = {}
         for offence in named:
-            key, lack = offence.evidence.source, int(offence.evidence.value or 0)
+            key, lack = offence.evidence.source, counted(offence.evidence.value or 0) or 0
             lacks[key] = max(lack, lacks.get(key, 0))
         now = self._seen_by(node) if lacks else {}
         if not lacks or not lacks.keys() <= now.keys():
@@ -181,8 +186,9 @@ class _Look:
         """How many devices of a node each reading sees."""
         found: dict[str, int] = {}
         for reading, sample in self._samples(self.answers.coverage):
-            if self.directory.node(reading.source.node, sample.labels) == node:
-                found[reading.key] = max(found.get(reading.key, 0), int(sample.value))
+            there = counted(sample.value)
+            if there is not None and self.directory.node(reading.source.node, sample.labels) == node:
+                found[reading.key] = max(found.get(reading.key, 0), there)
         return found
 
     def seen_by(self) -> dict[str, frozenset[str]]:

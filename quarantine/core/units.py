@@ -13,6 +13,7 @@ _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s?%")
 _THRESHOLD = re.compile(r"[a-z][a-z0-9.-]{0,62}")
 LONGEST = timedelta(days=366)
+_MOST = 1e9  # devices, or samples: no fleet has more, and no column of the ledger takes more
 
 
 def parse_duration(value: object) -> timedelta:
@@ -92,3 +93,11 @@ Bound = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^[a-z][a-z0-9.-]*$"}]}),
 ]
 Count = Annotated[int, Field(strict=True, ge=1)]
+
+
+def counted(value: float) -> int | None:
+    """How many a measurement says there are. None for what is no number of things: NaN, an infinity, less than nothing.
+
+    Whoever took that for zero would miss devices that are there.
+    """
+    return int(value) if 0 <= value <= _MOST else None

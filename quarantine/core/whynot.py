@@ -12,7 +12,7 @@ from quarantine.core.policy import LoadedPolicy
 from quarantine.core.promql import expected_samples, probes
 from quarantine.core.readings import Reading
 from quarantine.core.trigger import Form, ModelBound, Outside, Trigger, bound_for, bound_text, is_beyond
-from quarantine.core.units import format_duration, format_number, format_share
+from quarantine.core.units import counted, format_duration, format_number, format_share
 
 Seen = Mapping[str, float]
 _OF_NODE = ("shown", "most")  # the parts of an answer that are about the node and not about one device
@@ -92,7 +92,7 @@ def _lasting(question: Question, seen: Mapping[Device, tuple[Seen, str]]) -> str
         return wrong if wrong is not None else _nothing(question, seen)
     bound = bound_for(trigger, model)
     full, least = expected_samples(question.policy, reading)
-    over, have = int(values["over"]), int(values.get("seen", 0))
+    over, have = counted(values["over"]) or 0, counted(values.get("seen", 0)) or 0
     text = (
         f"policy {question.policy.name} saw {device} {bound_text(bound, unit)} in {over} of {have} samples "
         f"within {window} ({_extremes(trigger.form, values, unit)})"
@@ -168,16 +168,16 @@ def _there(question: Question, answers: Mapping[str, Answer], seen: list[dict[st
     trigger, kind = question.policy.spec.trigger, question.reading.signal.device
     window = format_duration(trigger.window)
     if kind is DeviceKind.NODE:
-        have = int(max(values.get("seen", 0) for values in seen))
+        have = max(counted(values.get("seen", 0)) or 0 for values in seen)
         return f"policy {question.policy.name} saw {have} samples of {question.said} within {window}: it is not absent"
     node = {part: sample.value for part in _OF_NODE for sample in _of_this_node(question, answers[part])}
     least = expected_samples(question.policy, question.reading)[1]
     text = f"policy {question.policy.name} saw {_number(len(seen), kind)} of {question.said} within {window}"
     if "shown" not in node:
         return f"{text} and none now: a node that shows nothing says nothing of its devices"
-    missing = int(node.get("most", 0) - node["shown"])
+    missing = counted(node.get("most", 0) - node["shown"]) or 0
     if missing > 0:
-        text += f", of {_number(int(node['most']), kind)} within {format_duration(trigger.memory)}"
+        text += f", of {_number(counted(node['most']) or 0, kind)} within {format_duration(trigger.memory)}"
         if max(values.get("seen", 0) for values in seen) < least:
             return f"{text}, in too few samples to prove anything ({least} are the least)"
         return f"{text}: that is bad, unless another exporter sees what is missing or all that are expected are seen"

@@ -10,7 +10,7 @@ from quarantine.core.policy import Rules
 from quarantine.core.readings import Reading, readings
 from quarantine.core.selectors import quote
 from quarantine.core.trigger import Form
-from quarantine.core.units import format_duration
+from quarantine.core.units import counted, format_duration
 from quarantine.doctor.clocks import compared
 from quarantine.doctor.finding import Finding, fault, good, note, warning
 from quarantine.doctor.patient import Patient
@@ -120,7 +120,7 @@ def _versions(ask: Ask, rules: Rules) -> Iterator[Finding]:
     found: dict[str, list[str]] = defaultdict(list)
     for sample in sorted(answer, key=lambda sample: -sample.value):
         version = sample.labels.get("version") or "no version"
-        found[sample.labels.get("called", "")].append(f"{version} ({int(sample.value)})")
+        found[sample.labels.get("called", "")].append(f"{version} ({counted(sample.value) or 0})")
     told = [f"{name} {', '.join(versions)}" for name, versions in sorted(found.items())]
     more = f", and {len(told) - _BUILDS} more" if len(told) > _BUILDS else ""
     yield note(f"versions, and how many there are of each: {'; '.join(told[:_BUILDS])}{more}")

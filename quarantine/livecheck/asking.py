@@ -10,7 +10,7 @@ from quarantine.core.errors import Unavailable
 from quarantine.core.model import Failed, FailureKind, Sample
 from quarantine.core.readings import Reading
 from quarantine.core.selectors import quote, required_labels
-from quarantine.core.units import format_duration
+from quarantine.core.units import counted, format_duration
 from quarantine.ports import Metrics
 
 LOOKBACK = timedelta(minutes=10)  # a series without a sample for so long is none
@@ -43,7 +43,7 @@ class Ask:
     def number(self, query: str) -> int:
         """The one number of an answer; 0 where there is none."""
         answer = self(query)
-        return 0 if isinstance(answer, Rejected) or not answer else int(answer[0].value)
+        return 0 if isinstance(answer, Rejected) or not answer else counted(answer[0].value) or 0
 
 
 @dataclass(frozen=True, slots=True)

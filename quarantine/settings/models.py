@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -13,7 +14,7 @@ from quarantine.core.document import Name
 from quarantine.core.model import Mode
 from quarantine.core.units import Duration, format_duration
 from quarantine.settings.group import Group, Text
-from quarantine.settings.outward import Alertmanager, Heartbeat, Leader, PagerDuty
+from quarantine.settings.outward import Alertmanager, Grafana, Heartbeat, Leader, PagerDuty
 from quarantine.settings.tickets import Tickets
 from quarantine.settings.values import (
     Database,
@@ -78,6 +79,11 @@ class Prometheus(Group):
         default=timedelta(0),
         description="Evaluate so far in the past; with remote write or replicas the newest samples arrive late.",
     )
+    clock_tolerance: OrZero = Field(
+        default=timedelta(minutes=1),
+        description="By how much the server's clock may differ from ours before its answers count for nothing; `0s`: "
+        "not looked at.",
+    )
     username: Text | None = Field(default=None, description="For basic authentication.")
     password: SecretStr | None = Field(default=None, description="Goes with `username`.")
     password_file: Path | None = Field(default=None, description="Holds the password; read again for every query.")
@@ -111,8 +117,11 @@ class Prometheus(Group):
             raise ValueError("the tenant is given twice; take X-Scope-OrgID out of headers")
         return self
 
-    def connection(self) -> PrometheusSettings:
-        """What the adapter takes. Raises UsageError where the headers cannot be sent."""
+    def connection(self, now: Callable[[], datetime] | None = None) -> PrometheusSettings:
+        """What the adapter takes. Raises UsageError where the headers cannot be sent.
+
+        `now`: where what is answered must be about this moment.
+        """
         from quarantine.adapters.prometheus import Flavour, PrometheusSettings
 
         return PrometheusSettings(
@@ -128,6 +137,8 @@ class Prometheus(Group):
             cert_file=self.cert_file,
             key_file=self.key_file,
             verify=self.verify,
+            now=now,
+            clock_tolerance=self.clock_tolerance,
         )
 
 
@@ -261,6 +272,7 @@ class Settings(BaseSettings):
     heartbeat: Heartbeat = Field(default=Heartbeat(), description="A sign of life to somebody who rings without it.")
     pagerduty: PagerDuty = Field(default=PagerDuty(), description="PagerDuty, for what must wake somebody.")
     alertmanager: Alertmanager = Field(default=Alertmanager(), description="Alertmanager, for the same.")
+    grafana: Grafana = Field(default=Grafana(), description="Grafana, for what charts should show.")
     log: Log = Field(default=Log(), description="What is told on stderr.")
 
     @model_validator(mode="after")

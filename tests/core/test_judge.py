@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quarantine.core.absence import stock
+from quarantine.core.decision import Action, Kind
 from quarantine.core.explain import story
 from quarantine.core.identity import Directory, Unmatched
 from quarantine.core.judge import Judgement, judge
@@ -194,6 +196,19 @@ def test_what_is_declared_and_not_seen_is_missing_though_nothing_is_remembered_o
 def test_a_node_that_shows_nothing_lacks_nothing() -> None:
     said = answers(fleet(), coverage=lacking(n3=0))
     assert not found_absent(said, ruled(LOST, pools=pool(gpus=8)))
+
+
+@pytest.mark.parametrize("count", [float("nan"), float("inf"), -3.0])
+def test_a_count_that_is_none_leaves_unknown_what_is_seen(count: float) -> None:
+    garbage = Samples((*lacking(n3=0).samples, Sample({"Hostname": "node-3"}, count, NOW)), "cover")
+    for law in (ruled(LOST), ruled(LOST, pools=pool(gpus=8))):
+        said = answers(fleet(), gone("node-3", 7), coverage=garbage)
+        assert verdict(law, said).covered is None
+        acted = plan(snapshot(given={law.policies[0].name: said}), law).decisions
+        assert not [d for d in acted if d.action is Action.QUARANTINE and d.kind is Kind.DECIDED]
+    foreign = Samples((*lacking().samples, Sample({"Hostname": "stranger-1"}, count, NOW)), "cover")
+    assert verdict(ruled(LOST), answers(fleet(), coverage=foreign)).covered == 160
+    assert verdict(ruled(LOST), answers(fleet(), gone("node-3", 7, lacks=count), coverage=lacking(n3=7))).failed is None
 
 
 def test_more_names_than_devices_are_gone_after_a_swap() -> None:

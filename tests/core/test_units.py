@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quarantine.core.units import LONGEST, format_duration, format_number, format_share, parse_duration, parse_share
+from quarantine.core.units import (
+    LONGEST,
+    counted,
+    format_duration,
+    format_number,
+    format_share,
+    parse_duration,
+    parse_share,
+)
 
 
 @given(st.integers(1, int(LONGEST / timedelta(milliseconds=1))))
@@ -41,3 +49,13 @@ def test_numbers_for_people() -> None:
         "9.223e+18",
         "1.23457e+06",
     ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1.0, 1e12])
+def test_what_is_no_number_of_things_is_none_and_not_zero(value: float) -> None:
+    assert counted(value) is None
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.0, 0), (8.0, 8), (7.9, 7)])
+def test_how_many_there_are(value: float, said: int) -> None:
+    assert counted(value) == said

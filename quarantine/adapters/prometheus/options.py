@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -62,6 +62,8 @@ class PrometheusSettings:
     verify: bool = True  # False: do not check the server's certificate
     max_body: int = 64 * 1024 * 1024  # bytes of an answer, decompressed
     max_parallel: int = 32  # queries at once; more of them wait within their own timeout
+    now: Callable[[], datetime] | None = field(default=None, repr=False)  # our clock; None: the far one is not compared
+    clock_tolerance: timedelta = timedelta(minutes=1)  # by how much the server's may differ; zero: by any
 
     def __post_init__(self) -> None:
         self._split_url()
@@ -117,14 +119,23 @@ class PrometheusSettings:
 
     def mask(self, text: str) -> str:
         """`text` without our secrets: an echoing server sends them back."""
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return text
+
+    def scrub(self, body: bytes) -> bytes:
+        """The same of a whole answer, whose labels are kept as evidence."""
+        for secret in self._secrets():
+            body = body.replace(secret.encode(), b"***")
+        return body
+
+    def _secrets(self) -> list[str]:
+        """The longest first."""
         secrets = set(self.headers.values())
         with suppress(OSError, ValueError):
             secrets.add((self.authorization() or "").partition(" ")[2])
             secrets.add(_reveal(self.password) if self.password is not None else "")
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= _TOO_SHORT_TO_HIDE:
-                text = text.replace(secret, "***")
-        return text
+        return sorted((one for one in secrets if len(one) >= _TOO_SHORT_TO_HIDE), key=len, reverse=True)
 
 
 def _reveal(secret: SecretStr | Path) -> str:

@@ -16,6 +16,7 @@ from requests.auth import AuthBase
 
 from quarantine.adapters.exchange import CURRENT, BreakableAdapter
 from quarantine.adapters.prometheus.answer import Reply, envelope
+from quarantine.adapters.prometheus.clocks import compare
 from quarantine.adapters.prometheus.options import PrometheusSettings
 from quarantine.adapters.prometheus.problems import Problem, TooMuch
 from quarantine.core.model import FailureKind
@@ -97,7 +98,9 @@ class AskingSession(requests.Session):
         limit = min(self._settings.max_body, _MATRIX_BODY) if matrix else self._settings.max_body
         response = super().request(*args, **kwargs)
         with response:
-            body = _body(response, limit)
+            if self._settings.now is not None:
+                compare(response.headers.get("Date", ""), self._settings.now(), self._settings.clock_tolerance)
+            body = self._settings.scrub(_body(response, limit))
         content_type = response.headers.get("Content-Type", "")
         reply = Reply(response.status_code, content_type, body, self._settings.mask)
         return CheckedResponse(envelope(reply, "matrix" if matrix else "vector"))
