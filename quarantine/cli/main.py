@@ -14,6 +14,7 @@ from quarantine.cli.doctor import doctor
 from quarantine.cli.grants import grants
 from quarantine.cli.policy import policy
 from quarantine.cli.report import report
+from quarantine.cli.trust import trust
 
 app = typer.Typer(
     name="quarantine",
@@ -29,6 +30,7 @@ app.command("status")(read.status)
 app.command("explain")(read.explain)
 app.command("history")(history.history)
 app.command("report")(report)
+app.command("trust")(trust)
 app.command("open")(ask.open_case)
 app.command("release")(ask.release)
 app.command("repaired")(ask.repaired)

@@ -4,6 +4,8 @@ A node that comes and goes must not fill the trail. So a change is recorded when
 and then no sooner than ten minutes after the last count; a small one waits until the last count is an hour old. The
 number of GPUs follows at the same pace and never makes haste: a device plugin that restarts takes them all away for
 a moment.
+
+What stays as it is, is said once a day all the same: a day without it is one in which nobody looked.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from quarantine.core.model import Node
 from quarantine.core.policy import Rules
 
 MOST = 10**9  # whatever a Node object or a fleet file says: what no column holds would block every other decision
+UNCHANGED = timedelta(days=1)  # how often a pool is counted that stays as it is
 WEIGHT = 0.01  # the share of what was counted last that makes haste
 
 
@@ -63,6 +66,8 @@ def _is_news(known: Census | None, now: Census) -> bool:
         age = HOUR
     if _has_weight(known.nodes, now.nodes):
         return age >= QUIET
+    if known.nodes and age >= UNCHANGED:
+        return True
     return age >= HOUR and (differs or _has_weight(known.gpus, now.gpus))
 
 
@@ -71,12 +76,14 @@ def _has_weight(before: int, now: int) -> bool:
 
 
 def _decision(pool: str, census: Census, known: Census | None, actor: str) -> Decision:
-    had = "" if known is None else f"; it had {_told(known)}"
+    same = known is not None and _told(known) == _told(census)
+    had = "" if known is None or same else f"; it had {_told(known)}"
+    has = "still has" if same else "has"
     return Decision(
         at=census.at,
         kind=Kind.DECIDED,
         action=Action.COUNT,
-        reason=f"pool {pool} {'has ' + _told(census) if census.nodes else 'has no machine any more'}{had}",
+        reason=f"pool {pool} {f'{has} {_told(census)}' if census.nodes else 'has no machine any more'}{had}",
         actor=actor,
         pool=pool,
         census=census,

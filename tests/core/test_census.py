@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quarantine.core import budget
 from quarantine.core.case import HeldBy
-from quarantine.core.census import census_decisions, count
+from quarantine.core.census import UNCHANGED, census_decisions, count
 from quarantine.core.deadlines import deadlines
 from quarantine.core.decision import Action, Census, Decision, Kind, State
 from quarantine.core.draft import SIGHT
@@ -107,6 +107,21 @@ def test_a_pool_that_is_no_more_has_no_machine_any_more() -> None:
     state = fold(state, found)
     assert said(some(20), state, NOW + 9 * HOUR, renamed) == []
     assert [d.pool for d in said(some(20), state, NOW + 9 * HOUR, rules(pools=[POOL]))] == ["gpu", "training"]
+
+
+def test_what_stays_as_it_is_is_said_once_a_day() -> None:
+    """A day without it is one in which nobody looked: see `quarantine trust`."""
+    state = counted(200)
+    assert said(some(200), state, NOW + UNCHANGED - MINUTE) == []
+    (found,) = said(some(200), state, NOW + UNCHANGED)
+    assert (found.census, found.reason) == (
+        Census(200, 1600, NOW + UNCHANGED),
+        "pool gpu still has 200 machines with 1600 GPUs",
+    )
+    gone = rules(pools=[{**POOL, "name": "training"}])
+    state = fold(state, said(some(200), state, NOW + MINUTE, gone))
+    again = said(some(200), state, NOW + MINUTE + UNCHANGED, gone)
+    assert [d.pool for d in again] == ["training"], "what is no more is not said again"
 
 
 def test_nothing_is_counted_where_nothing_is_seen() -> None:

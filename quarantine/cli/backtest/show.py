@@ -48,6 +48,7 @@ def _tables(report: Report) -> None:
         out.print(escape(f"Not known: {line}"), style="yellow")
     out.print(escape("Assumed: " + "; ".join(result.assumptions) + "."), style="dim")
     out.print(f"{result.queries} queries, {result.points:,} values, {result.steps} looks", style="dim")
+    out.print("What is next for each policy, from observing to acting: quarantine trust", style="dim")
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

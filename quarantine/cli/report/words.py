@@ -107,7 +107,8 @@ def _policies(report: Report) -> Section:
         for p in report.policies
     ]
     heads = ("policy", "cases", "confirmed", "refuted", "released", "open", "precision")
-    return Section("Policies", heads, rows, 1)
+    notes = ["What is next for each of them, from observing to acting: quarantine trust."] if rows else []
+    return Section("Policies", heads, rows, 1, notes)
 
 
 def _worst(report: Report) -> Section:

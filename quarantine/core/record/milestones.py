@@ -155,11 +155,14 @@ def _said_repaired(case: Case) -> bool:
 
 def _fate(known: Milestones, decision: Decision, case: Case) -> Fate:
     """As the case tells it, but for a dismissal without a word on the machine: evidence grew old, or a ledger was
-    restored, or a waiver began. A person's no leaves the findings alone for a while.
+    restored, or a waiver began. A person's no leaves the findings alone for a while, also where nothing was marked yet.
     """
     waived = decision.action is Action.WAIVE or decision.actor == BY_ANNOTATION
-    unsaid = case.phase is Phase.DISMISSED and (decision.until is None or waived)
-    return known.fate if unsaid else fate(case)
+    dismissed = case.phase is Phase.DISMISSED
+    if dismissed and (decision.until is None or waived):
+        return known.fate
+    told = fate(case)
+    return Fate.REFUTED if dismissed and told is Fate.OPEN and decision.request is not None else told
 
 
 # --- Times ------------------------------------------------------------------------------------------------------------

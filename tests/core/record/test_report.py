@@ -130,13 +130,14 @@ def test_policies_are_judged_by_what_was_put_to_somebody() -> None:
             out(3, fate=Fate.RETURNED),
             case(4),
             case(5, **ended),  # a suspicion that went by itself
+            case(8, fate=Fate.REFUTED, **ended),  # and one that a person said no to, before anything was marked
             out(6, fate=Fate.CONFIRMED, by_person=True),
             out(7, SINCE - DAY, fate=Fate.CONFIRMED),  # of the report before
         ]
     )
     (score,) = found.policies
-    assert (score.confirmed, score.refuted, score.returned, score.open) == (1, 1, 1, 1)
-    assert score.precision == 0.5
+    assert (score.confirmed, score.refuted, score.returned, score.open) == (1, 2, 1, 1)
+    assert score.precision == 1 / 3
     assert made([case(1)]).policies[0].precision is None
 
 

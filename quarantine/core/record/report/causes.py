@@ -93,7 +93,7 @@ class ScoreTally:
         if not group.policy or group.by_person:
             return
         opened: Column = group.opened
-        if group.phase == Phase.DISMISSED:
+        if group.phase == Phase.DISMISSED and group.fate != Fate.REFUTED:
             opened = [at for at, out in zip(opened, group.out, strict=True) if out is not None]
         self.fates[group.policy, group.fate] += self.window.count(opened)
 
