@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from quarantine.controller import blind_spots
+from quarantine.blindspots import blind_spots
 from quarantine.core.case import Effect, PodRef, Purpose, Run, RunOutcome
 from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.errors import ClusterRefused, ClusterUnavailable, QuarantineError

@@ -83,6 +83,11 @@ class Observer:
             tickets={} if self.follower is None else self.follower.heard(view.state),
         )
 
+    def forget(self) -> None:
+        """Another process may have led meanwhile: what this one heard is not news any more."""
+        if self.follower is not None:
+            self.follower.forget()
+
     def traced(self, decisions: Sequence[Decision], before: State) -> tuple[Decision, ...]:
         """The decisions with a short series where their evidence opens a case or joins one. Changes nothing else.
 
@@ -101,6 +106,7 @@ class Observer:
     def _policies(self, ask: Asker, view: LedgerView, nodes: Mapping[str, Node]) -> Mapping[str, PolicyAnswers]:
         rules, every = self.rules, self.pace.coverage_interval
         cases = [case for case in view.state.cases.values() if case.open]
+        self._questions.forget(rules)
         with ThreadPoolExecutor(max_workers=self.pace.workers, thread_name_prefix="ask") as pool:
             asked = {
                 policy.name: pool.submit(_timed, self._questions.about, ask, rules, policy, cases, nodes, every)

@@ -40,6 +40,11 @@ class Questions:
 
     _coverage: dict[str, _Coverage] = field(default_factory=dict)
 
+    def forget(self, rules: Rules) -> None:
+        """Coverage of policies that are in force no more: an edit gives them other names for as long as this lives."""
+        named = {policy.name for policy in rules.policies}
+        self._coverage = {name: known for name, known in self._coverage.items() if name in named}
+
     def about(
         self,
         ask: Asker,

@@ -11,6 +11,7 @@ What only the far side can show (a connection cut in between, 429) is for the ad
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -104,6 +105,13 @@ class TicketContract:
         refs = {desk.open(example_report()).ref, desk.open(example_report()).ref}
 
         assert len(refs) == 1 or desk.answerable is not Answerable.IDEMPOTENT
+
+    def test_it_is_read_and_found_from_another_thread_too(self, desk: Tickets) -> None:
+        ticket = desk.open(example_report())
+        with ThreadPoolExecutor(1) as other:
+            read, found = other.submit(desk.read, ticket.ref).result(), other.submit(desk.find, ticket.key).result()
+
+        assert (read, found) == (desk.read(ticket.ref), desk.find(ticket.key))
 
     def test_a_ticket_is_read_by_its_reference(self, desk: Tickets) -> None:
         ticket = desk.open(example_report())

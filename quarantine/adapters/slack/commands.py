@@ -42,6 +42,11 @@ class Reply:
     request: Request | None = None
 
 
+def asks(said: Slash) -> bool:
+    """Whether it asks for something, and does not only look."""
+    return [word.lower() for word in said.text.split(maxsplit=1)[:1]] == ["waive"]
+
+
 def answer(said: Slash, member: Member, views: Views, now: datetime) -> Reply:
     """The answer to a command. Words are told apart by spaces; case matters in names alone."""
     verb, _, rest = _SPACE.sub(" ", said.text).strip().partition(" ")

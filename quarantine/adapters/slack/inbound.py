@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quarantine.adapters.slack.backlog import Backlog
-from quarantine.adapters.slack.desk import Answers, Desk, Tally
+from quarantine.adapters.slack.desk import Answers, Desk
 from quarantine.adapters.slack.notifier import SLACK, client_of
 from quarantine.adapters.slack.people import Members
 from quarantine.adapters.slack.signature import Door
 from quarantine.adapters.slack.socketmode import Link, Listener
+from quarantine.adapters.slack.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,10 @@ class Outsider:
 
 
 class Members:
-    """Asks Slack who people are, and keeps what it said for `KEPT`. For one thread."""
+    """Asks Slack who people are, and keeps what it said for `KEPT`.
+
+    For any thread: no answer waits for another, so two that ask at once may both ask Slack.
+    """
 
     def __init__(
         self,

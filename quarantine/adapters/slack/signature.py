@@ -38,7 +38,7 @@ class Door:
         self._now = now
 
     def __call__(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer, given at once. Raises what `secret` raises."""
+        """Status and body of the answer, in Slack's time: 200 says that we have it. Raises what `secret` raises."""
         if len(body) > LONGEST_BODY:
             return 413, b"too long"
         if not signed(self._secret(), headers, body, self._now()):

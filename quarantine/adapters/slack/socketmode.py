@@ -1,7 +1,8 @@
 """Socket Mode: what people do on Slack comes over WebSockets that we open, so nothing from outside has to reach us.
 
 Two connections stand, since Slack ends each every few hours and an envelope goes to any of them. An envelope is
-acknowledged as soon as it is in the backlog; one that does not fit there is left to Slack, which sends it again.
+acknowledged once what it says is on record (see `backlog`); where that takes too long, it is left to Slack, which sends
+it again or tells the person. The thread that reads waits for it: one connection is used by one thread alone.
 
 The SDK's own clients are not used: they sleep where they should stop, log what they fail on, and have no bound. What
 is used is a WebSocket library that the Kubernetes client brings along. The app needs an app-level token (`xapp-…`)
@@ -42,7 +43,7 @@ class Link:
 
     connected: int = 0
     received: int = 0  # envelopes that were acknowledged
-    turned_away: int = 0  # envelopes that were not, since too much waited
+    turned_away: int = 0  # envelopes that were not, since too much waited, or they were not on record in time
     garbled: int = 0  # messages that are none of Slack's
     trouble: str = ""  # why the last attempt to connect failed; empty once one stands
 

@@ -111,6 +111,11 @@ class Workspace:
             self._ephemerals.clear()
             self._posted.clear()
 
+    def put_back(self, messages: Collection[Message]) -> None:
+        """Messages of an earlier life of this workspace, oldest first; what is posted from now on follows them."""
+        with self._lock:
+            self._messages[:0] = messages
+
     def offer(self, methods: Mapping[str, tuple[str | None, Method]]) -> None:
         """Further methods, each with the scope that it needs. They run one at a time, as all do."""
         self._methods.update(methods)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from quarantine.adapters.slack.backlog import Backlog
 from quarantine.adapters.slack.buttons import actions
+from quarantine.adapters.slack.desk import Answers, Desk
 from quarantine.adapters.slack.inbound import Inbound, connect_inbound
 from quarantine.adapters.slack.notifier import client_of
+from quarantine.adapters.slack.people import Members
+from quarantine.adapters.slack.signature import Door
+from quarantine.adapters.slack.socketmode import Listener
 from quarantine.adapters.slack.telling import answers
 from quarantine.core.cards import Card
 from quarantine.core.case import Case, Phase
-from quarantine.core.decision import RequestKind, State
+from quarantine.core.decision import Request, RequestKind, State
 from quarantine.core.errors import NotifierRefused
 from quarantine.core.letters import CaseReport
 from quarantine.core.planner import plan
@@ -207,3 +213,114 @@ def test_nothing_of_a_stranger_reaches_the_ledger(
         assert ledger.load().requests == ()
         assert ledger.load().state != State()
     assert slack.ephemerals[-1].text.startswith("Nothing was done")
+
+
+# --- Killed, wherever it is -------------------------------------------------------------------------------------------
+
+
+def test_killed_between_receipt_and_record_slack_has_no_acknowledgement_and_the_next_process_takes_it(
+    slack: SlackServer, message: Message, opened: Callable[[], SqlLedger], clock: Hands
+) -> None:
+    first = Process(slack, answers(opened), clock, patience=BRIEF)
+    first.hangs_before_the_record()
+    delivery = slack.acts.click("U0ANN", message, "quarantine.approve")
+    until(lambda: first.listener.link.turned_away == 1)
+    assert not delivery.acknowledged
+    first.kill()
+    slack.sockets.wait_connected(0)
+    second = Process(slack, answers(opened), clock)
+    clock.advance(timedelta(seconds=3))
+    assert delivery.wait().acknowledged
+    second.stop()
+    assert recorded(opened) == 1
+    first.ends()  # it was only slow: what it records late is the same request
+    assert recorded(opened) == 1
+
+
+def test_killed_between_record_and_acknowledgement_it_is_taken_once(
+    slack: SlackServer, message: Message, opened: Callable[[], SqlLedger], clock: Hands
+) -> None:
+    first = Process(slack, answers(opened), clock, patience=BRIEF)
+    first.hangs_after_the_record()
+    delivery = slack.acts.click("U0ANN", message, "quarantine.approve")
+    until(lambda: first.listener.link.turned_away == 1 and recorded(opened) == 1)
+    assert not delivery.acknowledged
+    first.kill()
+    slack.sockets.wait_connected(0)
+    second = Process(slack, answers(opened), clock)
+    clock.advance(timedelta(seconds=3))
+    assert delivery.wait().acknowledged
+    second.stop()
+    first.ends()
+    assert recorded(opened) == 1
+    assert [e.user for e in slack.ephemerals][:1] == ["U0ANN"]
+
+
+def test_at_the_door_slack_is_told_no_where_the_record_hangs(
+    slack: SlackServer, message: Message, opened: Callable[[], SqlLedger], clock: Hands
+) -> None:
+    first = Process(slack, answers(opened), clock, patience=BRIEF)
+    second = Process(slack, answers(opened), clock)
+    payload = slack.acts.click_payload("U0ANN", message, "quarantine.approve")
+    first.hangs_before_the_record()
+    assert Door(lambda: SIGNING, first.backlog.offer, now=clock)(*signed(payload, SIGNING, clock())) == (503, b"busy")
+    assert recorded(opened) == 0
+    assert Door(lambda: SIGNING, second.backlog.offer, now=clock)(*signed(payload, SIGNING, clock())) == (200, b"")
+    assert recorded(opened) == 1
+    for one in (first, second):
+        one.stop()
+    assert recorded(opened) == 1
+
+
+BRIEF = 0.1  # seconds that Slack is kept waiting
+
+
+def recorded(opened: Callable[[], SqlLedger]) -> int:
+    with opened() as ledger:
+        return len(ledger.load().requests)
+
+
+class Process:
+    """One life of what listens: it may hang at the record, and be gone from one moment to the next."""
+
+    def __init__(self, slack: SlackServer, given: Answers, clock: Hands, *, patience: float = 30.0) -> None:
+        """`patience`: seconds; as long as it takes here, where nothing hangs."""
+        self._before, self._after = threading.Event(), threading.Event()
+        self._before.set()
+        self._after.set()
+        client = client_of(TOKEN, slack.base_url, timedelta(seconds=5))
+        members = Members(client, groups=lambda: (APPROVERS,), now=clock)
+        desk = Desk(client, members, replace(given, ask=partial(self._ask, given.ask)), now=clock)
+        self.backlog = Backlog(desk.take, patience=patience)
+        self.listener = Listener(APP_TOKEN, self.backlog.offer, base_url=slack.base_url, connections=1)
+        self.backlog.start()
+        self.listener.start()
+        until(lambda: self.listener.link.connected == 1)
+
+    def _ask(self, ask: Callable[[Request], None], request: Request) -> None:
+        assert self._before.wait(10)
+        ask(request)
+        assert self._after.wait(10)
+
+    def hangs_before_the_record(self) -> None:
+        self._before.clear()
+
+    def hangs_after_the_record(self) -> None:
+        self._after.clear()
+
+    def goes_on(self) -> None:
+        self._before.set()
+        self._after.set()
+
+    def kill(self) -> None:
+        """Its connections are gone; what it had in memory says nothing any more."""
+        assert self.listener.stop()
+
+    def ends(self) -> None:
+        """What it had in memory is worked off after all."""
+        self.goes_on()
+        assert self.backlog.stop()
+
+    def stop(self) -> None:
+        self.kill()
+        self.ends()

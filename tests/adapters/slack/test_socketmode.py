@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, TextMessage
 
-from quarantine.adapters.slack.backlog import Backlog
+from quarantine.adapters.slack.backlog import Backlog, Record
 from quarantine.adapters.slack.notifier import client_of
 from quarantine.adapters.slack.socketmode import LONGEST_WAIT, Link, Listener, _backoff
 from quarantine.core.errors import NotifierRefused
@@ -283,22 +284,41 @@ def test_attempts_are_ever_further_apart() -> None:
 
 # --- The backlog ------------------------------------------------------------------------------------------------------
 
+Settled = Callable[[bool], None]
+
 
 def test_the_backlog_works_in_order_and_to_the_end() -> None:
     done: list[object] = []
-    backlog = Backlog(lambda kind, payload: done.append((kind, payload)))
-    for n in range(5):
-        assert backlog.offer("k", n)
+
+    def take(kind: str, payload: object, settled: Settled) -> Record:
+        def write() -> Callable[[], None]:
+            settled(payload != 3)
+            return lambda: done.append((kind, payload))
+
+        return Record(write)
+
+    backlog = Backlog(take)
     backlog.start()
+    assert [backlog.offer("k", n) for n in range(5)] == [True, True, True, False, True]
     assert backlog.stop()
     assert done == [("k", n) for n in range(5)]
     assert not backlog.offer("k", 6)
 
 
 def test_the_backlog_is_bounded() -> None:
-    backlog = Backlog(lambda *_: None, size=2)
-    assert [backlog.offer("k", n) for n in range(3)] == [True, True, False]
+    """Also by what is still to be told."""
+    release = threading.Event()
+
+    def take(_: str, payload: object, settled: Settled) -> Callable[[], object]:
+        settled(True)
+        return partial(release.wait, 10)
+
+    backlog = Backlog(take, size=2)  # type: ignore[arg-type]
     backlog.start()
+    first = backlog.offer("k", 0)
+    until(lambda: backlog._rest.qsize() == 0, "the first is not being told")
+    assert [first, *(backlog.offer("k", n) for n in range(1, 4))] == [True, True, True, False]
+    release.set()
     assert backlog.stop()
     assert Backlog(lambda *_: None).stop()
 
@@ -306,25 +326,64 @@ def test_the_backlog_is_bounded() -> None:
 def test_a_defect_of_one_payload_keeps_no_other_from_being_worked_off() -> None:
     done: list[object] = []
 
-    def take(_: str, payload: object) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    def take(_: str, payload: object, settled: Settled) -> Record | Callable[[], None]:
         if payload == "bad":
             raise ZeroDivisionError
-        done.append(payload)
+        if payload == "unrecorded":
+            return Record(fails)
+        settled(True)
+        return fails if payload == "odd" else lambda: done.append(payload)
 
     backlog = Backlog(take)
     backlog.start()
-    for payload in ("good", "bad", "better"):
-        backlog.offer("k", payload)
+    given = {"good": True, "bad": False, "unrecorded": False, "odd": True, "better": True}
+    assert {payload: backlog.offer("k", payload) for payload in given} == given
     assert backlog.stop()
     assert done == ["good", "better"]
 
 
-def test_slow_work_keeps_no_acknowledgement_waiting(slack: SlackServer, message: Message) -> None:
+def test_who_is_slow_to_record_is_not_waited_for_and_still_works(slack: SlackServer, message: Message) -> None:
+    """Slack has no acknowledgement of it, whatever becomes of this process."""
     release, done = threading.Event(), []
 
-    def take(_: str, payload: object) -> None:
+    def write(payload: object, settled: Settled) -> None:
         release.wait(10)
         done.append(json.dumps(payload))
+        settled(True)
+
+    def take(_: str, payload: object, settled: Settled) -> Record:
+        return Record(partial(write, payload, settled))
+
+    backlog = Backlog(take, patience=0.05)
+    backlog.start()
+    with listening(slack, backlog) as listener:  # type: ignore[arg-type]
+        slack.sockets.wait_connected(1)
+        delivery = slack.acts.click("U0ANN", message, "quarantine.approve")
+        until(lambda: listener.link.turned_away == 1, "it was waited for")
+        assert not delivery.acknowledged
+        assert done == []
+        release.set()
+        assert backlog.stop()
+    assert (delivery.acknowledged, len(done)) == (False, 1)
+
+
+def test_slow_answers_keep_no_acknowledgement_waiting(slack: SlackServer, message: Message) -> None:
+    release, recorded, told = threading.Event(), [], []
+
+    def take(_: str, payload: object, settled: Settled) -> Record:
+        def write() -> Callable[[], None]:
+            recorded.append(json.dumps(payload))
+            settled(True)
+            return rest
+
+        def rest() -> None:
+            release.wait(10)
+            told.append(payload)
+
+        return Record(write)
 
     backlog = Backlog(take)
     backlog.start()
@@ -332,8 +391,8 @@ def test_slow_work_keeps_no_acknowledgement_waiting(slack: SlackServer, message:
     listener.start()
     slack.sockets.wait_connected(1)
     deliveries = [slack.acts.click("U0ANN", message, "quarantine.approve").wait() for _ in range(3)]
-    assert done == []
+    assert (len(recorded), told) == (3, [])
     release.set()
     assert listener.stop()
     assert backlog.stop()
-    assert ([d.attempts for d in deliveries], len(done)) == ([1, 1, 1], 3)
+    assert ([d.attempts for d in deliveries], len(told)) == ([1, 1, 1], 3)

@@ -189,6 +189,21 @@ def test_exactly_once_before_the_text(
     assert not desk.box.taken
 
 
+def test_it_can_be_tried_and_nothing_is_sent(tickets: EmailTickets, desk: MailDesk) -> None:
+    tickets.check()
+    assert desk.box.commands == ["EHLO", "MAIL", "RCPT", "RCPT", "RSET", "QUIT"]
+    desk.box.replies["dc@acme.example"] = b"550 no such user"
+    with pytest.raises(TicketsRefused, match=r"does not take the recipients dc@acme\.example: look"):
+        tickets.check()
+    desk.box.replies = {"MAIL": b"553 not yours"}
+    with pytest.raises(TicketsRefused, match=r"does not take the sender gpu@lab.example \(553 not yours\)"):
+        tickets.check()
+    desk.box.replies = {"EHLO": b"421 busy"}
+    with pytest.raises(TicketsUnavailable):
+        tickets.check()
+    assert not desk.box.taken
+
+
 def test_it_says_goodbye(tickets: EmailTickets, desk: MailDesk, make_report: Make) -> None:
     tickets.open(make_report())
     assert desk.box.commands == ["EHLO", "MAIL", "RCPT", "RCPT", "DATA", "QUIT"]
