@@ -17,6 +17,8 @@ from prometheus_client.registry import Collector
 
 from quarantine import __version__
 from quarantine.controller import CycleReport
+from quarantine.core.case import Effect
+from quarantine.core.decision import Action, Decision, Kind, State
 from quarantine.core.errors import LedgerUnavailable, SchemaMismatch
 from quarantine.core.law import Law
 from quarantine.core.model import Mode
@@ -25,6 +27,10 @@ from quarantine.gauges import gauges
 STAGES = ("load", "rules", "observe", "plan", "record", "act")
 OUTCOMES = ("complete", "incomplete", "failed")  # all answered; it came to its end; it ended early
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
+
+
+# Of machines: what charts mark, and count from nought.
+_CHARTED = (Action.QUARANTINE, Action.EVICT, Action.STEP, Action.SWAP, Action.RELEASE, Action.DISMISS)
 
 
 class OwnMetrics(Collector):
@@ -45,8 +51,9 @@ class OwnMetrics(Collector):
         )
         self._decisions = Counting(
             "quarantine_decisions",
-            "What this process decided; `held`: it would have, had nothing stood in the way.",
-            ["action", "kind"],
+            "What this process decided; `held`: it would have, had nothing stood in the way; `suspected`: to end a "
+            "case whose machine was never out.",
+            ["action", "kind", "pool"],
             registry=None,
         )
         for outcome in OUTCOMES:
@@ -55,10 +62,13 @@ class OwnMetrics(Collector):
             self._stages.labels(stage)
         self._completed: datetime | None = None
         self._writable: bool | None = None
+        if law is not None:
+            self._show_zeros(law)
 
     def begun(self, law: Law) -> None:
         """The cycles begin, with this in force."""
         self._law = law
+        self._show_zeros(law)
 
     def without_ledger(self) -> None:
         """They cannot begin for want of the ledger."""
@@ -71,6 +81,8 @@ class OwnMetrics(Collector):
     def after(self, report: CycleReport) -> None:
         """A cycle ended."""
         self._law = report.law or self._law
+        if report.law is not None:
+            self._show_zeros(report.law)
         self._completed = report.at if report.error is None else self._completed
         self._writable = not isinstance(report.error, LedgerUnavailable | SchemaMismatch)
         self._stood = tuple(gauges(report)) or self._stood
@@ -84,8 +96,13 @@ class OwnMetrics(Collector):
         for stage, seconds in report.seconds.items():
             self._stages.labels(stage).observe(seconds)
         for decision in report.plan.decisions if report.plan is not None else ():
-            kind = "held" if decision.held_by is not None else decision.kind.value
-            self._decisions.labels(decision.action.value, kind).inc()
+            self._decisions.labels(decision.action.value, _kind(decision), _pool(decision, report.state)).inc()
+
+    def _show_zeros(self, law: Law) -> None:
+        """What begins at 1 has not increased, to Prometheus: the first decision of its kind would be on no chart."""
+        for pool in law.rules.fleet.pools:
+            for action in _CHARTED:
+                self._decisions.labels(action.value, Kind.DECIDED.value, pool.name)
 
     def collect(self) -> Iterator[Metric]:
         """For the registry."""
@@ -143,3 +160,16 @@ class OwnMetrics(Collector):
         for mode in Mode:
             policies.add_metric([mode.value], modes[mode])
         yield policies
+
+
+def _kind(decision: Decision) -> str:
+    if decision.held_by is not None:
+        return "held"
+    suspected = decision.action is Action.DISMISS and Effect.UNMARK not in decision.effects
+    return "suspected" if suspected else decision.kind.value
+
+
+def _pool(decision: Decision, state: State | None) -> str:
+    """Of the machine that a decision is about; empty where it is about none, or about one of no pool."""
+    case = state.cases.get(decision.case) if state is not None and decision.case is not None else None
+    return case.pool if case is not None else decision.pool

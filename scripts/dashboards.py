@@ -34,6 +34,7 @@ class Panel:
 
 def dashboard(uid: str, title: str, about: str, panels: Sequence[Panel], variables: Sequence[Json]) -> Json:
     """The document that Grafana imports."""
+    pools = any(variable["name"] == "pool" for variable in variables)
     return {
         "uid": uid,
         "title": title,
@@ -46,7 +47,7 @@ def dashboard(uid: str, title: str, about: str, panels: Sequence[Panel], variabl
         "time": {"from": "now-24h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": [_datasource(), *variables]},
-        "annotations": {"list": [_decisions("quarantine", "red"), _decisions("release", "green")]},
+        "annotations": {"list": [*(_decisions(*one, pools) for one in MARKED), _pushed()]},
         "panels": list(_placed(panels)),
     }
 
@@ -116,16 +117,42 @@ def _variable(name: str, label: str, metric: str) -> Json:
     }
 
 
-def _decisions(action: str, colour: str) -> Json:
+# What is marked on every panel, each with a switch of its own above them: name, decisions, colour. A counter that was
+# looked at twice tells of a decision for two minutes, whatever else was between the two looks.
+MARKED = (
+    ("Taken out of service", "quarantine", "red"),
+    ("Pods asked to leave", "evict", "orange"),
+    ("Reset, rebooted or reported", "step", "blue"),
+    ("Replaced", "swap", "purple"),
+    ("Back in service", "release|dismiss", "green"),
+)
+
+
+def _decisions(name: str, actions: str, colour: str, pools: bool) -> Json:
+    chosen = [f'action=~"{actions}"', 'kind="decided"', *(['pool=~"$pool"'] if pools else [])]
     return {
-        "name": f"decided: {action}",
+        "name": name,
         "datasource": SOURCE,
         "enable": True,
+        "hide": False,
         "iconColor": colour,
-        "expr": f'sum(increase(quarantine_decisions_total{{action="{action}",kind="decided"}}[1m])) > 0',
+        "expr": f"sum by (action, pool) (increase(quarantine_decisions_total{{{','.join(chosen)}}}[2m])) > 0",
         "step": "60s",
-        "titleFormat": action,
+        "titleFormat": f"{name}: pool {{{{pool}}}}",
+        "tagKeys": "action,pool",
         "textFormat": "quarantine status, and quarantine history NODE, say which machine and why",
+    }
+
+
+def _pushed() -> Json:
+    """What the controller has put into Grafana itself: a region for each machine that was out, see docs/grafana.md."""
+    return {
+        "name": "Machines out",
+        "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+        "enable": True,
+        "hide": False,
+        "iconColor": "yellow",
+        "target": {"type": "tags", "tags": ["quarantine"], "matchAny": False, "limit": 100},
     }
 
 
@@ -188,7 +215,7 @@ FLEET = (
         "What was decided, and what would have been, had nothing stood in the way.",
         [
             (
-                'sum by (action, kind) (increase(quarantine_decisions_total{kind=~"decided|held"}[1h])) > 0',
+                'sum by (action, kind) (increase(quarantine_decisions_total{kind=~"decided|held|suspected"}[1h])) > 0',
                 "{{action}} ({{kind}})",
             )
         ],

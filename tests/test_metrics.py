@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quarantine import __version__
 from quarantine.controller import CycleReport
+from quarantine.core.decision import RequestKind
 from quarantine.core.errors import LedgerUnavailable, QuarantineError, SchemaMismatch
 from quarantine.core.law import Law
 from quarantine.core.planner import plan
@@ -22,7 +23,7 @@ from quarantine.core.state import fold
 from quarantine.health import Health
 from quarantine.metrics import OUTCOMES, STAGES, OwnMetrics
 from quarantine.serving import served as serving
-from tests.core.world import NOW, flapping, hot, policy, rules, snapshot
+from tests.core.world import NOW, ask, flapping, hot, policy, quarantined, rules, snapshot, suspected
 
 HOT = RuleFile("/p/hot.yaml", "", "a" * 64, None, NOW)
 ODD = RuleFile('/p/"\\\n\udcff.yaml', "", "b" * 64, None, NOW)
@@ -118,9 +119,26 @@ def test_cycles_their_stages_and_decisions_are_counted() -> None:
     assert outcomes == dict.fromkeys(OUTCOMES, 1)
     for stage in STAGES:
         assert found["quarantine_cycle_duration_seconds_sum", (("stage", stage),)] == pytest.approx(0.4)
-    assert found["quarantine_decisions_total", (("action", "quarantine"), ("kind", "decided"))] == 2
+    decided = ("kind", "decided"), ("pool", "gpu")
+    assert found["quarantine_decisions_total", (("action", "quarantine"), *decided)] == 2
+    assert found["quarantine_decisions_total", (("action", "release"), *decided)] == 0, "there before the first"
     assert found["quarantine_cycle_interval_seconds", ()] == 15
     assert found["quarantine_cases", (("phase", "quarantined"), ("pool", "gpu"))] == 1, "what stood is told still"
+
+
+def test_the_end_of_a_suspicion_put_no_machine_back() -> None:
+    """Charts mark the other one, whose taint is gone by hand: in observe mode no machine was ever out."""
+    metrics = OwnMetrics()
+    asked, (out, _) = [ask(RequestKind.RELEASE, "node-3")], quarantined("node-3")
+    with served(metrics, "127.0.0.1", 0) as port:
+        for before, requests in ((suspected("node-3"), asked), (out, [])):
+            seen = snapshot(None, state=before, requests=requests)
+            made = plan(seen, rules())
+            state = fold(before, made.decisions)
+            metrics.after(CycleReport(made.summary, AT, law(), made, snapshot=seen, state=state))
+        found = scraped(port)
+    for kind in ("decided", "suspected"):
+        assert found["quarantine_decisions_total", (("action", "dismiss"), ("kind", kind), ("pool", "gpu"))] == 1, kind
 
 
 def test_one_that_stands_by_tells_nothing_of_the_time_when_it_led() -> None:

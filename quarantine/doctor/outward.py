@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quarantine import app
+from quarantine import app, outward
 from quarantine.charts import require
 from quarantine.core.errors import UsageError
 from quarantine.doctor.finding import Finding, fault, good, note, warning
@@ -16,7 +16,7 @@ def check(patient: Patient) -> Iterator[Finding]:
     settings = patient.settings
     alone = warning if patient.enforces else note
     try:
-        pagers = app.pagers(settings)
+        pagers = outward.pagers(settings, app.CLOCK)
         for pager in pagers:
             yield good(f"{pager.name} is configured; no alarm was sent to try it")
         if not pagers:

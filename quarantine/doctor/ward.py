@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quarantine.core.errors import QuarantineError, Unavailable
 from quarantine.core.units import format_duration
-from quarantine.doctor import cluster, ledger, outward, prometheus, rules, signals, slack, tickets
+from quarantine.doctor import cluster, grafana, ledger, outward, prometheus, rules, secrets, signals, slack, tickets
 from quarantine.doctor.finding import Finding, Level, Skipped, fault, note, unreachable
 from quarantine.doctor.patient import Patient
 from quarantine.doctor.secrets import mask_of
@@ -34,6 +34,8 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("tickets", tickets.check),
     ("alarms", outward.check),
     ("charts", outward.check_charts),
+    ("Grafana", grafana.check),
+    ("secrets", secrets.check),
 )
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from quarantine.core.units import Duration
 from quarantine.settings.group import Group, Text
-from quarantine.settings.values import WebAddress
+from quarantine.settings.values import SafeAddress, WebAddress
 
 
 class Leader(Group):
@@ -92,3 +92,36 @@ class Alertmanager(Group):
         given = {name: getattr(self, name) for name in type(self).model_fields}
         read = ("password_file", "token_file")  # their contents are the values by now
         return {name: value for name, value in given.items() if value is not None and name not in read}
+
+
+class Grafana(Group):
+    """Grafana's annotations: for how long which machine was out, on every chart that asks for them.
+
+    It is in use once a URL is given.
+    """
+
+    url: SafeAddress | None = Field(
+        default=None,
+        description="With the path under which it is served, if there is one. Left out: no chart is annotated.",
+    )
+    token: SecretStr | None = Field(default=None, description="Of a service account with the role Editor.")
+    token_file: Path | None = Field(default=None, description="Holds it.")
+    dashboard: Text | None = Field(
+        default=None,
+        description="Uid of the one dashboard that shows them. Left out: any that asks for their tags.",
+    )
+    ca_file: Path | None = Field(default=None, description="PEM file of the authorities to trust instead of the usual.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.url is not None and self.token is None:
+            raise ValueError("grafana.url needs grafana.token_file, or grafana.token")
+        return self
+
+    @property
+    def options(self) -> Mapping[str, object] | None:
+        """As the adapter takes them; None: it is not in use."""
+        if self.url is None:
+            return None
+        given = {"url": self.url, "token": self.token, "dashboard": self.dashboard, "ca_file": self.ca_file}
+        return {name: value for name, value in given.items() if value is not None}

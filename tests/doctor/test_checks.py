@@ -15,6 +15,7 @@ from quarantine.doctor import Finding, Level, Patient
 from quarantine.doctor import cluster as kubernetes
 from quarantine.doctor import prometheus as metrics
 from quarantine.sandbox.desks.github import GitHubDesk
+from quarantine.sandbox.desks.grafana import GrafanaDesk
 from quarantine.sandbox.desks.smtp import Mailbox, MailDesk
 from quarantine.sandbox.kubeapi import Rule, User
 from quarantine.sandbox.kubeapi.discovery import VERSION
@@ -368,7 +369,8 @@ def test_each_target_is_asked_for_a_ticket_that_cannot_be(
     found = examine("tickets", exit_code=1)
     assert "target repairs (github)" in of(found, "tickets", level)
     assert "target broken (jira)" in of(found, "tickets", "fault")
-    assert "target desk (email)" in of(found, "tickets", "note"), "mail cannot be searched"
+    assert "target desk (email): it is reached, and lets us in" in of(found, "tickets", "good")
+    assert not mail.box.taken
     warned = of(found, "tickets", "warning")
     assert "no target takes the tickets of: provider" in warned
     assert "no provider of the fleet file: nobody" in warned
@@ -377,6 +379,20 @@ def test_each_target_is_asked_for_a_ticket_that_cannot_be(
 
 
 # --- Alarms -----------------------------------------------------------------------------------------------------------
+
+
+def test_grafana_is_asked_with_the_token_and_nothing_is_made(cluster: World, examine: Examine) -> None:
+    assert "not annotated" in of(examine("Grafana"), "Grafana", "note")
+    with GrafanaDesk("glsa_hush", role="Viewer") as desk:
+        cluster.write_settings(grafana={"url": desk.url})
+        given = {"QUARANTINE_GRAFANA__TOKEN": "glsa_hush"}
+        assert "Grafana takes the token" in of(examine("Grafana", env=given), "Grafana", "good")
+        assert {asked.method for asked in desk.asked} == {"GET"}
+        wrong = examine("Grafana", env={"QUARANTINE_GRAFANA__TOKEN": "other-hush"}, exit_code=1)
+        assert "401" in of(wrong, "Grafana", "fault")
+        assert "hush" not in str(wrong)
+    away = examine("Grafana", env=given, exit_code=3)
+    assert "could not look for an annotation with Grafana" in of(away, "Grafana", "unreachable")
 
 
 def test_that_nobody_is_woken_matters_once_machines_are_taken_out(cluster: World, examine: Examine) -> None:

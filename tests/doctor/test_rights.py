@@ -5,8 +5,8 @@ from __future__ import annotations
 from quarantine.doctor.rights import rights
 from tests.adapters.kube.test_permissions import PAGE
 from tests.adapters.kube.test_permissions import RULES as DOCUMENTED
-from tests.k8s.test_rights import granted
-from tests.k8s.test_rights import rights as rights_of
+from tests.k8s.rights import granted
+from tests.k8s.rights import rights as rights_of
 
 LEASES, LEASE = "quarantine-system", "quarantine-controller"
 

@@ -16,6 +16,7 @@ from quarantine.adapters.tickets.targets import target
 from quarantine.core.tickets import Answerable
 from quarantine.doctor import Finding, Level, Patient, tickets
 from quarantine.sandbox.desks.jira import JiraDesk
+from quarantine.sandbox.desks.smtp import Mailbox, MailDesk
 from quarantine.sandbox.desks.webhook import WebhookDesk
 from quarantine.sandbox.desks.zendesk import ZendeskDesk
 from quarantine.settings import Settings, Target, Tickets
@@ -62,6 +63,30 @@ def test_credentials_are_tried_and_nothing_is_filed(tmp_path: Path, kind: str, s
         assert not (far.issues if kind == "jira" else far.tickets)
     assert found.level is level, found
     assert f"target desk ({kind}): " in found.sentence
+    assert "hush" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("password", "replies", "level", "said"),
+    [
+        (RIGHT, {}, Level.GOOD, "it is reached, and lets us in"),
+        (WRONG, {}, Level.FAULT, "does not take the login"),
+        (RIGHT, {"MAIL": b"553 not yours"}, Level.FAULT, "does not take the sender gpu@lab.example"),
+        (RIGHT, {"rma@acme.example": b"550 nobody"}, Level.FAULT, "does not take the recipient rma@acme.example"),
+        (RIGHT, {"EHLO": b"421 busy"}, Level.UNREACHABLE, "it is to be tried again later"),
+    ],
+)
+def test_a_mail_server_is_tried_up_to_the_message(
+    tmp_path: Path, password: str, replies: dict[str, bytes], level: Level, said: str
+) -> None:
+    (tmp_path / "secret").write_text(password)
+    box = Mailbox(login=(USER, RIGHT), replies=replies)
+    with MailDesk(box) as desk:
+        options = {"host": "127.0.0.1", "port": desk.port, "security": "none", "username": USER}
+        who = {"sender": USER, "recipients": ["rma@acme.example"], "password_file": str(tmp_path / "secret")}
+        (found,) = check(tmp_path, {"kind": "email", **options, **who})
+    assert (found.level, box.taken) == (level, [])
+    assert said in found.sentence
     assert "hush" not in found.sentence
 
 

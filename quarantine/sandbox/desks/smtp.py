@@ -141,7 +141,11 @@ class _Session(socketserver.StreamRequestHandler):
         if verb == "DATA" and self._recipients:
             self._say(b"354 go on")
             return self._take()
-        return self._say(b"503 not now, or not so")
+        return self._reset() if verb == "RSET" else self._say(b"503 not now, or not so")
+
+    def _reset(self) -> bool:
+        self._sender, self._recipients = "", []
+        return self._say(b"250 ok")
 
     def _take(self) -> bool:
         lines: list[bytes] = []
