@@ -1,20 +1,20 @@
-"""The composition root: the one place that knows every adapter, and wires them to the ports by the settings."""
+"""The composition root: it knows the adapters, and wires them to the ports by the settings.
+
+Whom the controller tells is wired in `outward`.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, time
 
 import structlog
-from pydantic import ValidationError
 
-from quarantine import __version__
-from quarantine.adapters.assets import Assets
+from quarantine import __version__, outward
 from quarantine.adapters.clock import SteadyClock
 from quarantine.adapters.commands import Commands
 from quarantine.adapters.elsewhere import Elsewhere
@@ -23,22 +23,14 @@ from quarantine.adapters.kube import KubeCluster, KubeSettings
 from quarantine.adapters.kube import Pace as KubePace
 from quarantine.adapters.kube import connect as connect_kube
 from quarantine.adapters.kube.config import own_namespace
-from quarantine.adapters.pager import connect as connect_pager
 from quarantine.adapters.procedures import EachItsOwn
 from quarantine.adapters.prometheus import PrometheusMetrics
-from quarantine.adapters.slack.notice import SlackNotices, connect_notices
-from quarantine.adapters.slack.notifier import connect as connect_slack
-from quarantine.adapters.tickets.targets import Context, ManyDesks, target
-from quarantine.board import Board
 from quarantine.charts import Format, render, require
-from quarantine.controller import Controller, Saying
-from quarantine.core import alarms
-from quarantine.core.alarms import Alarm
+from quarantine.controller import Controller
 from quarantine.core.errors import UsageError
 from quarantine.core.law import Law
 from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
-from quarantine.digest import Digest
 from quarantine.execute import Executor
 from quarantine.execute.pictures import Draw
 from quarantine.leadership import Leadership, Terms
@@ -50,8 +42,7 @@ from quarantine.ledger.url import is_sqlite, parse_url
 from quarantine.notices import Teller
 from quarantine.observe import Observer, Pace
 from quarantine.observe.tickets import Follower
-from quarantine.paging import Paging
-from quarantine.ports import Desks, Notifier, Pager, Procedures
+from quarantine.ports import Procedures
 from quarantine.rulebook import PolicyFiles
 from quarantine.settings import Settings
 
@@ -146,7 +137,7 @@ def parts(settings: Settings, *, watch: bool, acts: bool) -> Iterator[Parts]:
                 now=CLOCK.now,
             )
         )
-        metrics = stack.enter_context(PrometheusMetrics(settings.prometheus.connection()))
+        metrics = stack.enter_context(PrometheusMetrics(settings.prometheus.connection(CLOCK.now)))
         pace = Pace(
             deadline=settings.cycle.deadline,
             query_timeout=settings.prometheus.timeout,
@@ -168,59 +159,30 @@ def controller(made: Parts) -> Controller:
             "mode enforce on SQLite inside a cluster is refused, since a lost pod would lose the record of what was "
             "taken out: set database_url to a Postgres, or mode to observe"
         )
-    told, chat, draw = desks(settings), notifier(settings), drawing()
+    told, chat, draw = outward.desks(settings, CLOCK), outward.notifier(settings, CLOCK), drawing()
     made.observer.follower = None if told is None else Follower(told, CLOCK)
     executor = Executor(made.cluster, book, told, chat, CLOCK, made.rules, made.procedures, draw)
+
+    def may() -> bool:
+        return not executor.barred()
+
+    def tenure() -> int:
+        return executor.tenure
+
     return Controller(
         observer=made.observer,
         executor=executor,
         ledger=book,
         rulebook=made.rulebook,
-        teller=Teller(notices(settings), CLOCK, settings.cluster),
+        teller=Teller(outward.notices(settings, CLOCK), CLOCK, settings.cluster, may, tenure),
         cluster=settings.cluster,
         mode=settings.mode,
         actor=ACTOR,
         # A container that starts again has the same name and number; a term has one holder.
         holder=f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}",
         settle=settings.cycle.settle,
-        outward=tuple(_outward(settings, book, chat, draw)),
+        outward=tuple(outward.sayings(settings, book, chat, draw, CLOCK, may, tenure)),
     )
-
-
-def _outward(settings: Settings, book: SqlLedger, chat: Notifier | None, draw: Draw | None) -> Iterator[Saying]:
-    """Whom each cycle tells how things stand: Slack's messages, its digest, the pagers."""
-    yield Board(chat, book, CLOCK, settings.cluster, draw).tell
-    if settings.slack.digest is not None:
-        yield Digest(notices(settings), CLOCK, settings.cluster, time.fromisoformat(settings.slack.digest)).tell
-    found = pagers(settings)
-    if found:
-        yield paging(settings, book, found)
-
-
-def paging(settings: Settings, book: SqlLedger, found: Sequence[Pager]) -> Saying:
-    """The pagers, kept in step with what stands."""
-    cluster = settings.cluster
-
-    def ended(since: datetime) -> Iterable[Alarm]:
-        holds = ((hold.key, hold.held_by, hold.pool) for hold in book.ended_holds(since))
-        return alarms.over(cluster, holds, CLOCK.now())
-
-    kept = Paging(found, CLOCK, ended)
-    return lambda snapshot, state, _: kept.reconcile(alarms.alarms(state, cluster, snapshot.now))
-
-
-def pagers(settings: Settings) -> list[Pager]:
-    """What wakes people. Raises UsageError for options that cannot be used."""
-    found: list[Pager] = []
-    for kind, options in (("pagerduty", settings.pagerduty.options), ("alertmanager", settings.alertmanager.options)):
-        if options is not None:
-            try:
-                found.append(connect_pager(kind, options, CLOCK.now))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False)[0]
-                place = ".".join([kind, *(str(part) for part in first["loc"])])
-                raise UsageError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
-    return found
 
 
 def heart(settings: Settings) -> Heartbeat | None:
@@ -262,41 +224,3 @@ def commands(settings: Settings, *, acts: bool) -> Iterator[Procedures | None]:
     else:
         with closing(Commands(now=CLOCK.now)) as runner:
             yield runner
-
-
-def desks(settings: Settings) -> Desks | None:
-    """Where machines are reported; None where nothing is configured. Raises UsageError for a target's options."""
-    tickets = settings.tickets
-    if not tickets.chosen:
-        return None
-    assets = None if tickets.assets is None else Assets(tickets.assets)
-    targets = {
-        name: target(each.kind, each.options, Context(settings.cluster, CLOCK.now, None, name), assets)
-        for name, each in tickets.chosen.items()
-    }
-    return ManyDesks(targets, tickets.providers, tickets.usual)
-
-
-def notifier(settings: Settings) -> Notifier | None:
-    """Slack; None where no token or channel is given."""
-    slack = settings.slack
-    if slack.token is None or slack.channel is None:
-        return None
-    token = slack.token.get_secret_value()
-    return connect_slack(
-        token,
-        slack.channel,
-        cluster=settings.cluster,
-        now=CLOCK.now,
-        base_url=slack.base_url,
-        buttons=slack.listens,
-    )
-
-
-def notices(settings: Settings) -> SlackNotices | None:
-    """Slack, for what concerns no single machine; None as `notifier`."""
-    slack = settings.slack
-    if slack.token is None or slack.channel is None:
-        return None
-    token = slack.token.get_secret_value()
-    return connect_notices(token, slack.channel, cluster=settings.cluster, now=CLOCK.now, base_url=slack.base_url)

@@ -46,6 +46,9 @@ class Board:
     clock: Clock
     cluster: str
     draw: Callable[[ChartData], bytes] | None = None  # a PNG; None: no charts. Raises UsageError where it cannot be
+    may: Callable[[], bool] = lambda: True  # whether this process may still tell anything
+    tenure: Callable[[], int] = lambda: 0  # another one: another process may have told meanwhile
+    _tenure: int = 0
     _messages: dict[str, Message] = field(default_factory=dict)  # by reference
     _rules: Rules | None = None
     _rest: Tries = field(default_factory=Tries)  # while Slack does not answer
@@ -61,6 +64,8 @@ class Board:
         """
         if self.notifier is None:
             return []
+        if self._tenure != (tenure := self.tenure()):
+            self._tenure, self._messages = tenure, {}  # what they say, and what was told, is read anew
         try:
             self._follow(snapshot, state, rules)
         except Exception as error:  # noqa: BLE001  (said, and tried again: the cycle has done what matters)
@@ -69,7 +74,7 @@ class Board:
         until = self.clock.now() + LONGEST
         for what, tries, act in self._due():
             now = self.clock.now()
-            if now >= until or not self._rest.due(now):
+            if now >= until or not self._rest.due(now) or not self.may():
                 break
             sentence = self._try(what, tries, act)
             if sentence:
@@ -184,6 +189,8 @@ class Board:
         if reply is None:
             message.behind = False
             return
+        if not self.may():
+            return  # the thread, and the trail, took long to read
         self._pace(message).spend(self.clock.now())
         message.thread = None  # in doubt until the answer is here
         self.notifier.tell(message.ref, reply)
@@ -216,7 +223,7 @@ class Board:
             message.charted = True
             return
         content = self._drawn(data)
-        if content is None:
+        if content is None or not self.may():
             return
         message.attaching = True  # until the answer is here
         message.charting.failed(self.clock.now(), at_least=SETTLES)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 import structlog
+from structlog.contextvars import bind_contextvars, bound_contextvars
 
+from quarantine import loglines
+from quarantine.blindspots import blind_spots
 from quarantine.core import rulefiles
-from quarantine.core.decision import Decision, Kind, State
+from quarantine.core.decision import State
 from quarantine.core.document import Written
 from quarantine.core.errors import LedgerUnavailable, QuarantineError, Refused, SchemaMismatch, Superseded, Unavailable
 from quarantine.core.law import Law
-from quarantine.core.model import Failed, Mode
+from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import InForce, PolicyRun
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.state import fold
 from quarantine.execute import Executed, Executor
+from quarantine.loglines import Pace
 from quarantine.notices import Teller
 from quarantine.observe import Observer
 from quarantine.ports import Ledger, LedgerView, Rulebook
@@ -43,7 +47,7 @@ class CycleReport:
     state: State | None = None  # what the trail added up to before it acted
     seconds: Mapping[str, float] = field(default_factory=dict)  # by stage, in their order
     asked: Mapping[str, float] = field(default_factory=dict)  # how long the questions of each policy took, in seconds
-    ceded: bool = False  # another process may lead by now: it ended where it was
+    ceded: bool = False  # another process may lead by now, or this one was asked to stop: it ended where it was
 
     @property
     def trouble(self) -> str:
@@ -58,7 +62,7 @@ class CycleReport:
 
 
 class _Ceded(Exception):
-    """Another process may lead by now, so nothing more is this one's to do."""
+    """Nothing more is this process's to do: another one may lead by now, or it was asked to stop."""
 
 
 # Returns a sentence for each thing that is put off; raises nothing of whom it tells.
@@ -86,38 +90,49 @@ class Controller:
     _newest: datetime | None = field(default=None)  # of the decisions that we have seen in the ledger, or put there
     _acts: bool = field(default=False)  # whether this cycle has come so far
     _trouble: Trouble = field(default_factory=Trouble)
+    _pace: Pace = field(default_factory=Pace)
+    _cycles: int = field(default=0)  # of this process
 
     def cycle(self) -> CycleReport:
         """One cycle. Raises Superseded: this process must stop. Any other trouble waits for the next cycle.
 
         Whether this process leads (`executor.leads`) is asked before each thing that only a leader may do.
         """
-        log = structlog.get_logger()
-        self._acts = False
+        self._cycles += 1
+        with bound_contextvars(cycle=self._cycles, term=self._term):
+            return self._attempt()
+
+    def _attempt(self) -> CycleReport:
+        self._acts, defect = False, None
         try:
             report = self._cycle()
         except Superseded:
             raise
         except _Ceded as ceded:
             self.step_down()
-            log.info(str(ceded))
+            structlog.get_logger().info(str(ceded), about="cycle")
             return CycleReport(str(ceded), ceded=True)
         except (Unavailable, Refused) as error:
             what = "this cycle ended early" if self._acts else "nothing was done in this cycle"
             report = CycleReport(f"{what}: {error}", error=error)
         except QuarantineError as error:
             report = CycleReport(f"this cycle ended early: {error}", error=error)
-        except Exception as error:
-            log.exception("a defect ended this cycle; please report it with this traceback")
-            sentence = f"this cycle ended early by a defect ({type(error).__name__}), and the next one starts afresh"
+        except Exception as error:  # noqa: BLE001  (said, with its traceback)
+            what = f"this cycle ended early by a defect ({type(error).__name__}), and the next one starts afresh"
+            sentence, defect = f"{what}; please report it with its traceback", error
             report = CycleReport(sentence, error=QuarantineError(sentence))
         if report.error is not None:
             self._forget()
-            self._trouble.failed(report.sentence)
+            self._trouble.failed(report.sentence, defect)
         else:
             self._trouble.ended()
-            log.info(report.sentence)
+            structlog.get_logger().info(report.sentence, about="cycle", **_counts(report))
         return report
+
+    @property
+    def acts(self) -> bool:
+        """Whether the running cycle, or else the last one, came as far as to do something outside the ledger."""
+        return self._acts
 
     def step_down(self) -> None:
         """Another process may have taken over: before the next cycle a new term is taken, and nothing is taken as kept.
@@ -125,6 +140,8 @@ class Controller:
         To be called between cycles.
         """
         self._term = None
+        self.executor.tenure += 1
+        self.observer.forget()
         self._forget()
 
     def keep_up(self) -> None:
@@ -132,12 +149,17 @@ class Controller:
         with suppress(QuarantineError):
             self.observer.rules = self.executor.rules = self._law().rules
 
+    def look_at_schema(self) -> None:
+        """Raises SchemaMismatch where the ledger has another schema than this code, and LedgerUnavailable."""
+        self.ledger.policy_runs()  # a few rows: the schema is looked at with whatever is asked
+
     def _cycle(self) -> CycleReport:
         watch = Stopwatch()
         # The ledger comes first: where it cannot be written, nothing may be done to the cluster (invariant 8).
         self._still_leads()
         if self._term is None:
             self._term = self.ledger.take_term(self.holder)
+            bind_contextvars(term=self._term)
         else:
             self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
         view = self.ledger.load()
@@ -153,23 +175,21 @@ class Controller:
         if made.decisions:
             made = replace(made, decisions=self.observer.traced(made.decisions, view.state))
             texts = self._unknown_texts(law, made)
-            self.ledger.record(self._term, made.decisions, texts)
-            self._written |= {text.hash for text in texts}
+            loglines.decisions(made.decisions, self.ledger.record(self._term, made.decisions, texts))
+            in_force = {one.hash for one in law.in_force.rules.written}
+            self._written = (self._written | {text.hash for text in texts}) & in_force
         state = fold(view.state, made.decisions)
         self._newest = state.recorded_until
         self.teller.broke(rulefiles.newly_broken(view.state, law.in_force.broken), snapshot.now)
         self._keep(self._term, law, snapshot)
-        self._tell(made)
         self.teller.held(state.holds.values(), snapshot.now)
         watch.ended("record")
         self._acts = True
         executed = self.executor.run(self._term, snapshot, made)
         untold, ceded = self._speak(snapshot, state, law)
         executed = replace(executed, postponed=(*executed.postponed, *untold))
-        for sentence in executed.done:
-            structlog.get_logger().info(sentence)
-        for sentence in executed.postponed:
-            structlog.get_logger().warning(sentence)
+        for sentence in untold:
+            self._pace.tell(sentence, snapshot.now, about="telling")
         watch.ended("act")
         return CycleReport(
             made.summary,
@@ -186,9 +206,9 @@ class Controller:
         )
 
     def _still_leads(self) -> None:
-        """Raises `_Ceded`: a process may have been paused for long between any two lines."""
-        if not self.executor.leads():
-            raise _Ceded("another process may lead by now, so nothing was done in this cycle")
+        """Raises `_Ceded`: a process may have been paused for long, or asked to stop, between any two lines."""
+        if why := self.executor.barred():
+            raise _Ceded(f"{why}, so nothing was done in this cycle")
 
     def _speak(self, snapshot: Snapshot, state: State, law: Law) -> tuple[list[str], bool]:
         """Tell everybody how things stand: a sentence for each thing that is put off, and whether another may lead.
@@ -201,8 +221,8 @@ class Controller:
         untold: list[str] = []
         failed: LedgerUnavailable | SchemaMismatch | None = None
         for say in says:
-            if not self.executor.leads():
-                untold.append("another process may lead by now, so what is left to be told is its to tell")
+            if why := self.executor.barred():
+                untold.append(f"{why}, so what is left to be told is for who leads next")
                 return untold, True
             try:
                 untold += say()
@@ -253,42 +273,16 @@ class Controller:
         named = {decision.policy_hash for decision in made.decisions}
         return [one for one in law.in_force.rules.written if one.hash in named and one.hash not in self._written]
 
-    def _tell(self, made: Plan) -> None:
-        for decision in made.decisions:
-            log = structlog.get_logger().bind(**_fields(decision))
-            (log.warning if decision.kind is Kind.HELD else log.info)(decision.reason)
 
-
-def _fields(decision: Decision) -> dict[str, str]:
-    named = {"case": decision.case, "node": decision.node, "policy": decision.policy, "held_by": decision.held_by}
-    return {key: str(value) for key, value in named.items() if value is not None}
-
-
-def blind_spots(snapshot: Snapshot) -> tuple[str, ...]:
-    """One sentence for each reason why something was not answered."""
-    return (*_unanswered(snapshot), *_unseen(snapshot))
-
-
-def _unseen(snapshot: Snapshot) -> Iterator[str]:
-    """What of the cases' machines could not be asked: nothing is done that would need to know it."""
-    looked = {
-        "what runs on the cases' machines": snapshot.workloads,
-        "how far the cases' procedures have come": snapshot.runs,
-        "which GPUs the cases' machines have": snapshot.hardware,
+def _counts(report: CycleReport) -> dict[str, float]:
+    """What a program would count of it."""
+    done, postponed = (report.executed.done, report.executed.postponed) if report.executed is not None else ((), ())
+    decided = len(report.plan.decisions) if report.plan is not None else 0
+    seconds = round(sum(report.seconds.values()), 3)
+    return {
+        "seconds": seconds,
+        "decisions": decided,
+        "done": len(done),
+        "postponed": len(postponed),
+        "blind": len(report.blind),
     }
-    for what, answer in looked.items():
-        if isinstance(answer, Failed):
-            yield f"{what} is not known: {answer.detail.rstrip('.')}"
-
-
-def _unanswered(snapshot: Snapshot) -> tuple[str, ...]:
-    found: dict[str, list[str]] = {}
-    for name, answers in snapshot.answers.items():
-        asked = (*answers.trigger.values(), *answers.recovery.values(), *answers.coverage.values())
-        failed = next((answer for answer in asked if isinstance(answer, Failed)), None)
-        if failed is not None:
-            found.setdefault(failed.detail.rstrip("."), []).append(name)
-    return tuple(
-        f"{'policy' if len(names) == 1 else 'policies'} {', '.join(names)} got no answer: {detail}"
-        for detail, names in found.items()
-    )

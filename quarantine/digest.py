@@ -7,7 +7,7 @@ is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, time, timedelta
 
@@ -37,6 +37,7 @@ class Digest:
     clock: Clock
     cluster: str
     at: time
+    may: Callable[[], bool] = lambda: True  # whether this process may still tell anything
     _said: str = ""  # the key of the newest one that is known to be there
     _tries: Tries = field(default_factory=Tries)
 
@@ -52,6 +53,8 @@ class Digest:
         lines = tuple(lines_of(snapshot, state, rules))
         try:
             if lines and self.notices.find(key) is None:
+                if not self.may():
+                    return []  # the look took long
                 self.notices.tell(key, f"What stands in cluster {self.cluster}, {now:%Y-%m-%d}", lines, _ADVICE)
         except (Unavailable, Refused) as error:
             at_least = error.retry_after if isinstance(error, Unavailable) else None

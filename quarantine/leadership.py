@@ -87,6 +87,7 @@ class Leadership:
         # What we wrote last, and what we tried to write since then: its answer may have been lost.
         self._ours: deque[_Stamp] = deque(maxlen=10)
         self._led = False  # at the last look
+        self._aside = False  # it is not to be taken
         self.won = 0  # how often it was
         self._seen: LeaseRecord | None = None
         self._seen_at = 0.0
@@ -138,6 +139,15 @@ class Leadership:
                 except QuarantineError as error:
                     structlog.get_logger().warning(f"the lease could not be released, and runs out by itself: {error}")
 
+    def stand_aside(self) -> None:
+        """Let it go, and take it no more until `take_part`: this process cannot act by now, and another one may."""
+        self._aside = True
+        self.release()
+
+    def take_part(self) -> None:
+        """Take it again, where it is its turn. Where this process does already, nothing changes."""
+        self._aside = False
+
     def start(self) -> None:
         """Begin. The first look is made before it returns."""
         self.step()
@@ -171,6 +181,10 @@ class Leadership:
         found, now = self._leases.read(), self._now()
         if found is not None and (self._seen is None or found.version != self._seen.version):
             self._seen, self._seen_at = found, self._monotonic()
+        if self._aside:
+            self._held_from = None
+            self._ours.clear()  # where it could not be let go, it runs out
+            return
         if found is not None and _stamp(found) in self._ours:
             self._write(replace(found, lasts=self._terms.lasts, at=now))
             self._held_from = sent

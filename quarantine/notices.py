@@ -6,7 +6,7 @@ been told is looked up by its key before it is said.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -14,7 +14,7 @@ from quarantine.core import rulefiles
 from quarantine.core.case import HeldBy
 from quarantine.core.decision import Hold
 from quarantine.core.draft import NODE, case_key
-from quarantine.core.errors import Refused, Unavailable
+from quarantine.core.errors import NotifierUnavailable, Refused, Unavailable
 from quarantine.core.incidents import INCIDENT
 from quarantine.core.rulefiles import FILE, BrokenFile
 from quarantine.ports import Clock, Notices
@@ -125,6 +125,9 @@ class Teller:
     notices: Notices | None
     clock: Clock
     cluster: str
+    may: Callable[[], bool] = lambda: True  # whether this process may still tell anything
+    tenure: Callable[[], int] = lambda: 0  # another one: another process may have told meanwhile
+    _tenure: int = 0
     _broken: dict[str, Sequence[BrokenFile]] = field(default_factory=dict)
     _holds: dict[str, tuple[Hold, ...]] = field(default_factory=dict)
     _tries: dict[str, _Tries] = field(default_factory=dict)  # of what is still to be said
@@ -142,6 +145,10 @@ class Teller:
         """These holds stand as of a cycle that looked at `at`; the trail has them."""
         if self.notices is None:
             return
+        if self._tenure != (tenure := self.tenure()):
+            self._tenure, self._began = tenure, at
+            for tries in self._tries.values():
+                tries.doubt = True
         self._began = self._began or at
         self._holds = _together(holds)
         for key, group in self._holds.items():
@@ -162,7 +169,7 @@ class Teller:
             notice = self._notice(key, standing)
             if notice is None:
                 self._forget(key)
-            elif self.clock.now() >= tries.earliest and said < MOST_AT_ONCE:
+            elif self.clock.now() >= tries.earliest and said < MOST_AT_ONCE and self.may():
                 said += 1
                 trouble = self._say(key, notice, tries)
                 if trouble is not None:
@@ -192,6 +199,8 @@ class Teller:
         doubt, tries.doubt = tries.doubt, True
         try:
             if not doubt or self.notices.find(key) is None:
+                if not self.may():  # the look took long
+                    raise NotifierUnavailable("another process may lead by now")
                 self.notices.tell(key, notice.title, notice.lines, notice.advice)
         except (Unavailable, Refused) as error:
             wait = min(timedelta(seconds=2 ** min(tries.count, 9)), LONGEST_WAIT)

@@ -1,7 +1,8 @@
 """The pager kept in step with what stands: fired once, said again where it changed or would be forgotten, and cleared.
 
-It remembers what it said for as long as the process lives. One that starts says all that stands again, which doubles
-nothing, and clears what ended shortly before: an alarm must not outlive its cause because a pod was moved.
+It remembers what it said for as long as the process leads. One that begins to lead, for the first time or again, says
+all that stands again, which doubles nothing, and clears what ended shortly before: an alarm must not outlive its cause
+because a pod was moved.
 
 Nothing is ever given up: what was refused is tried again too, since a refusal may be about the moment (a key that is
 being rotated). An alarm that fails rests by itself, and comes after the others, so that it keeps none of them.
@@ -60,6 +61,11 @@ class _Kept:
     tries: int = 0  # of the pager itself
     earliest: datetime | None = None
 
+    def begins(self, over: Mapping[str, Alarm]) -> None:
+        """What stands is said anew; what is `over`, and what was said, is cleared where it does not stand."""
+        self.to_clear |= {key: said.alarm for key, said in self.fired.items()} | dict(over)
+        self.fired.clear()
+
     def tries_of(self, call: _Call) -> int:
         """How often in a row this alarm could not be told."""
         failed = self.failed.get(call.alarm.key)
@@ -103,6 +109,9 @@ class Paging:
     pagers: Sequence[Pager]
     clock: Clock
     ended: Callable[[datetime], Iterable[Alarm]]
+    may: Callable[[], bool] = lambda: True  # whether this process may still tell anything
+    tenure: Callable[[], int] = lambda: 0  # another one: another process may have told meanwhile
+    _tenure: int = 0
     _kept: list[_Kept] = field(default_factory=list)  # one for each pager
 
     def reconcile(self, standing: Sequence[Alarm]) -> list[str]:
@@ -110,9 +119,13 @@ class Paging:
         if not self.pagers:
             return []
         now, wanted = self.clock.now(), {alarm.key: alarm for alarm in standing}
-        if not self._kept:
+        tenure = self.tenure()
+        if not self._kept or self._tenure != tenure:
             over = {alarm.key: alarm for alarm in self.ended(now - MEMORY)}
-            self._kept = [_Kept(to_clear=dict(over)) for _ in self.pagers]
+            self._kept = self._kept or [_Kept() for _ in self.pagers]
+            for kept in self._kept:
+                kept.begins(over)
+            self._tenure = tenure
         steps = (self._step(*pair, wanted) for pair in zip(self.pagers, self._kept, strict=True))
         return [said for said in steps if said is not None]
 
@@ -125,6 +138,8 @@ class Paging:
             return None
         trouble, silent = None, 0
         for call in _due(pager, kept, wanted, now)[:AT_ONCE]:
+            if not self.may():
+                break
             try:
                 (pager.fire if call.stands else pager.clear)(call.alarm)
             except Refused as error:

@@ -121,7 +121,7 @@ class Office:
             if not case.is_pending(Effect.NOTIFY):
                 continue
             try:
-                outcome = people.message(self.notifier, self.rules, self.state, case, "lab")
+                outcome = people.message(self.notifier, self.rules, self.state, case, "lab", still=lambda: None)
             except (Unavailable, Refused) as error:
                 put_off.append(str(error))
                 continue

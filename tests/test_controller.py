@@ -5,22 +5,28 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quarantine.adapters.tickets.targets import only
 from quarantine.controller import Controller, Saying
-from quarantine.core.decision import Decision, State
+from quarantine.core.case import Effect
+from quarantine.core.decision import Action, Decision, State
 from quarantine.core.errors import LedgerUnavailable, Superseded
 from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import InForce
 from quarantine.core.snapshot import Snapshot
+from quarantine.core.tickets import Update
 from quarantine.ledger.migrate import upgrade
 from quarantine.notices import Teller
+from quarantine.observe import Observer
+from quarantine.observe.tickets import Follower
 from quarantine.ports import LedgerView
-from tests.core.world import hot, snapshot
+from tests.core.world import hot, policy, rules, snapshot
 from tests.execute.lab import NODE, Lab, lab
 
 
@@ -37,6 +43,8 @@ class Eyes:
         self.then()
         here = self.here
         return snapshot(here.kube.nodes(), hot(NODE), state=view.state, mode=here.mode, now=here.clock.at)
+
+    def forget(self) -> None: ...
 
     def traced(self, decisions: Sequence[Decision], _: State) -> Sequence[Decision]:
         return decisions
@@ -106,6 +114,36 @@ def test_a_cycle_decides_acts_and_tells(here: Lab) -> None:
     assert here.case.node == NODE
 
 
+def test_of_the_texts_that_the_ledger_has_only_those_in_force_are_remembered(here: Lab) -> None:
+    """A process lives for months, and policies change."""
+    made, book = controller(here), Book(InForce(here.rules, ()))
+    made.rulebook = book
+    for minutes in (5, 6, 7):
+        law = rules(policy(trigger={"above": 78, "for": f"{minutes}m"}))
+        book.held = InForce(law, ())
+        assert made.cycle().error is None
+        assert made._written == {one.hash for one in law.policies}
+        here.later(seconds=15)
+
+
+def test_who_steps_down_takes_nothing_that_it_heard_for_news(here: Lab) -> None:
+    """Another process may have heard the ticket meanwhile, and answered it."""
+    here.quarantine()
+    here.decide(Action.TICKET, effects=(Effect.TICKET,))
+    here.act()
+    (filing,) = here.case.filings
+    follower = Follower(only("lab", here.tickets), here.clock, patience=timedelta(seconds=60))
+    made = controller(here)
+    nothing: Any = None  # of metrics it is asked nothing here
+    made.observer = Observer(here.kube, nothing, here.clock, here.rules, follower=follower)
+    heard = follower.heard(here.state)
+    here.tickets.update(filing.ref, Update("done", "it is mended", close=True))
+    here.later(minutes=1)
+    assert follower.heard(here.state) == heard, "it was asked about a moment ago"
+    made.step_down()
+    assert follower.heard(here.state) != heard
+
+
 def test_who_leads_no_more_takes_no_term(here: Lab) -> None:
     made = controller(here)
     here.executor.leads = lambda: False
@@ -142,7 +180,7 @@ def test_who_leads_no_more_tells_nobody_else(here: Lab) -> None:
     report = controller(here, says(told, "board"), says(told, "digest"), says(told, "pager")).cycle()
     assert told == ["board"]
     assert report.ceded
-    assert "is its to tell" in report.trouble
+    assert "is for who leads next" in report.trouble
     assert report.snapshot is not None, "it is counted: it has acted"
 
 

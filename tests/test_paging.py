@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from quarantine.core.alarms import Alarm, Urgency, key_of
-from quarantine.core.errors import PagerRefused, PagerUnavailable
+from quarantine.core.errors import LedgerUnavailable, PagerRefused, PagerUnavailable
 from quarantine.paging import AT_ONCE, LONGEST_WAIT, Paging
 from tests.core.world import NOW
 
@@ -109,6 +109,49 @@ def test_exactly_once_a_restart_doubles_nothing_and_clears_what_ended_meanwhile(
     after, _ = paging(far, ended=["incident/ib/leaf/l1", "overdue"])
     after.reconcile([alarm()])
     assert list(far.standing) == [alarm().key], "what stands again under an ended key is not cleared"
+
+
+def test_who_leads_again_says_anew_what_another_had_cleared_meanwhile() -> None:
+    far, over, reign = Far(), list[str](), [0]
+    made, _ = paging(far, over)
+    made.tenure = lambda: reign[0]
+    made.reconcile([alarm()])
+    far.clear(alarm())  # by another process, which led for a while
+    made.reconcile([alarm()])
+    assert far.standing == {}, "this one believes that it is told"
+    reign[0] = 1
+    made.reconcile([alarm()])
+    made.reconcile([alarm()])
+    assert [verb for verb, _ in far.calls] == ["fire", "clear", "fire"]
+
+
+def test_who_leads_again_clears_what_another_had_fired_and_has_ended() -> None:
+    far, over = Far(), list[str]()
+    made, _ = paging(far, over)
+    made.reconcile([alarm()])
+    far.fire(alarm("budget/gpu"))  # by another process, which led for a while
+    over.append("budget/gpu")
+    made.tenure = lambda: 1
+    made.reconcile([])
+    assert far.standing == {}, "what this one fired, and what the other one did"
+
+
+def test_a_ledger_that_fails_just_then_is_asked_again() -> None:
+    far, over = Far(), ["budget/gpu"]
+    made, _ = paging(far)
+    made.reconcile([])
+    far.fire(alarm("budget/gpu"))
+    made.tenure = lambda: 1
+
+    def silent(_: datetime) -> Iterable[Alarm]:
+        raise LedgerUnavailable("nobody answers")
+
+    made.ended = silent
+    with pytest.raises(LedgerUnavailable):
+        made.reconcile([])
+    made.ended = lambda _: [alarm(group) for group in over]
+    made.reconcile([])
+    assert far.standing == {}
 
 
 def test_a_pager_that_is_down_is_left_alone_for_a_while_and_nothing_is_lost() -> None:

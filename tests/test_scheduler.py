@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -51,7 +53,8 @@ def test_wake_runs_a_cycle_long_before_the_interval() -> None:
     thread.join(10)
 
 
-def test_a_request_wakes_the_cycle_once() -> None:
+def test_a_request_wakes_the_cycle_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quarantine.scheduler.LOOK_S", 0.05)
     count = 0
     first, second, looked = threading.Event(), threading.Event(), threading.Event()
     waiting: set[str] = set()
@@ -131,6 +134,86 @@ def test_a_cycle_that_hangs_does_not_keep_the_process(monkeypatch: pytest.Monkey
     release.set()
     assert ended == [False]
     assert "does not end" in logs[0]["event"]
+
+
+def test_a_look_for_requests_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quarantine.scheduler.LOOK_S", 0.01)
+    monkeypatch.setattr("quarantine.scheduler.LOOK_END_S", 0.01)
+    hangs, looks = threading.Event(), threading.Event()
+
+    def asked() -> tuple[str, ...]:
+        looks.set()
+        hangs.wait(60)
+        return ("r1",)
+
+    timer = CycleTimer(lambda: None, timedelta(hours=1), asked)
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(timer.run()))
+    thread.start()
+    assert looks.wait(10)
+    timer.stop()
+    thread.join(20)
+    assert ended == [True], "no cycle hangs: whoever ends it is in order"
+    with capture_logs() as logs:
+        hangs.set()
+        timer._looks.join(10)
+    assert logs == [], "what it finds too late wakes nothing"
+
+
+HANGS = """
+import threading
+from datetime import timedelta
+from quarantine.scheduler import CycleTimer
+
+def asked():
+    timer.stop()
+    threading.Event().wait(600)
+
+timer = CycleTimer(lambda: None, timedelta(hours=1), asked)
+assert timer.run()
+"""
+
+
+def test_nor_at_the_end_of_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_defect_in_a_look_for_requests_is_logged_and_the_next_one_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quarantine.scheduler.LOOK_S", 0.01)
+    looks, cycles = [], threading.Semaphore(0)
+
+    def asked() -> tuple[str, ...]:
+        looks.append(1)
+        return (str(1 // (len(looks) - 1)),)
+
+    timer = CycleTimer(cycles.release, timedelta(hours=1), asked)
+    thread = threading.Thread(target=timer.run)
+    with capture_logs() as logs:
+        thread.start()
+        assert all(cycles.acquire(timeout=10) for _ in range(2))
+        timer.stop()
+        thread.join(10)
+    assert [line["log_level"] for line in logs] == ["error"]
+
+
+def test_a_cycle_that_is_due_as_it_is_stopped_is_run_to_its_end_or_not_at_all() -> None:
+    """Once `run` has seen that nothing runs, nothing begins."""
+    ran: list[bool] = []
+    timer = CycleTimer(lambda: ran.append(timer._idle.is_set()), timedelta(hours=1))
+
+    class Stopping(threading.Event):
+        def is_set(self) -> bool:
+            assert not timer._idle.is_set(), "whoever stops it now would take it for idle"
+            return super().is_set()
+
+    timer._stopped = Stopping()
+    timer._run()
+    assert ran == [False]
+    timer.stop()
+    timer._run()
+    assert ran == [False]
+    assert timer._idle.is_set()
 
 
 def test_cycles_never_overlap_however_slow() -> None:

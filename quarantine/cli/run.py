@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import structlog
 import typer
 
+from quarantine.blindspots import blind_spots
 from quarantine.cli import render
 from quarantine.cli.options import (
     Config,
@@ -19,20 +22,20 @@ from quarantine.cli.options import (
     Exit,
     Output,
     OutputFormat,
+    ending_in_the_log,
     fail,
     friendly,
     set_up_logging,
     settings,
 )
-from quarantine.controller import blind_spots
-from quarantine.core.errors import LedgerUnavailable, Refused, Superseded, Unavailable
+from quarantine.core.errors import LedgerUnavailable, QuarantineError
 from quarantine.core.model import Mode
-from quarantine.scheduler import CycleTimer
+from quarantine.scheduler import LEAVE_S, CycleTimer
 from quarantine.trouble import Trouble
 
 if TYPE_CHECKING:
     from quarantine.app import Parts
-    from quarantine.controller import Controller, CycleReport
+    from quarantine.controller import Controller
     from quarantine.health import Health
     from quarantine.metrics import OwnMetrics
     from quarantine.settings import Settings
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 ModeOption = Annotated[
     Mode | None, typer.Option("--mode", help="observe or enforce; overrides the settings' mode.", show_default=False)
 ]
+
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 @friendly
@@ -56,81 +61,97 @@ def run(
     ] = False,
 ) -> None:
     """Run the controller: observe, judge, plan and act, every cycle, until stopped."""
-    from quarantine import app
-
     given = settings(config, database_url, mode=mode)
-    set_up_logging(given.log.level, given.log.format)
+    set_up_logging(given.log.level, given.log.format, given)
+    with ending_in_the_log():
+        _run(given, once=once)
+
+
+def _run(given: Settings, *, once: bool) -> None:
+    """Once, or until it is asked to stop. Raises typer.Exit, and what ends it."""
+    from quarantine import app, logs
+
     log = structlog.get_logger()
     if once:
         with app.parts(given, watch=False, acts=True) as parts:
             report = _controller(parts).cycle()
         if not report.complete:
-            raise fail(report.trouble, Exit.DEPENDENCY)
+            raise QuarantineError(report.trouble)
         return
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stops = [stop.set]
+    _asked_to_stop(stops)
     with ExitStack() as stack:
+        stack.enter_context(logs.of_a_process())
         metrics, health = _served(given, stack)
         found = _connected(given, metrics, health, stack, stop)
         if found is None:
             log.info("stopped before it could begin, as asked")
             return
-        timer = _timer(found, metrics, health, stack)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: timer.stop())
+        controller = _controller(found)
+        timer = _timer(found, controller, metrics, health, stack)
+        stops.append(timer.stop)
         if stop.is_set():
             timer.stop()
-        if not timer.run():
-            log.error("stopped although a cycle has not ended; what it began is looked up at the next start")
+        ended = timer.run()
+        if not ended and controller.acts:  # whether it was done is not known: the Lease is kept until it runs out
+            log.error("stopped although an action has not ended; what became of it is looked up at the next start")
             os._exit(Exit.DEPENDENCY)  # a thread that hangs in a driver would keep the process for good
-    log.info("stopped after the running cycle, as asked")
+    if not ended:
+        log.warning("stopped while the running cycle waited for an answer; it had begun nothing")
+        os._exit(Exit.DONE)  # as above
+    log.info("stopped after the running step, as asked")
 
 
-def _timer(found: Parts, metrics: OwnMetrics, health: Health, stack: ExitStack) -> CycleTimer:
+def _asked_to_stop(stops: Sequence[Callable[[], None]]) -> None:
+    """Call all of `stops` at SIGTERM or SIGINT. Whatever hangs then, the process ends before Kubernetes kills it.
+
+    The handlers do nothing: they interrupt the main thread wherever it is, and it may hold the lock that they need.
+    Python writes the signal's number to a pipe, even while the main thread is in C, and a thread of its own reads it.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_see_off, args=(reading, stops), name="leave", daemon=True).start()
+    for number in _STOPS:
+        signal.signal(number, lambda *_: None)
+
+
+def _see_off(signals: int, stops: Sequence[Callable[[], None]]) -> None:
+    """Wait for a signal, read from that descriptor, and then for the process to end."""
+    while os.read(signals, 1)[0] not in _STOPS:
+        pass
+    for stop in stops:
+        stop()
+    time.sleep(LEAVE_S)
+    _leave()
+
+
+def _leave() -> NoReturn:
+    said = "stopped although not all was put in order: something does not answer"
+    last_word = threading.Thread(target=structlog.get_logger().error, args=(said,), daemon=True)
+    last_word.start()
+    last_word.join(1.0)  # whoever reads the log may be what does not answer
+    os._exit(Exit.DEPENDENCY)
+
+
+def _timer(found: Parts, controller: Controller, metrics: OwnMetrics, health: Health, stack: ExitStack) -> CycleTimer:
     """The cycle on its timer, with whoever wakes it and whom it tells, until the stack is closed. It is not begun."""
     from quarantine import app
     from quarantine.listening import listening
+    from quarantine.turns import Turns
 
-    given, controller = found.settings, _controller(found)
+    given = found.settings
     metrics.begun(found.law)
     heart, leadership = app.heart(given), app.leadership(found, controller.holder)
     if heart is not None:
         stack.enter_context(heart)
-    won = 0
     if leadership is not None:
         controller.executor.leads = leadership.leads
-
-    def cycle() -> CycleReport | None:
-        nonlocal won
-        if leadership is not None and leadership.won != won:
-            controller.step_down()  # it may have been another's since the last cycle
-            try:
-                found.cluster.refresh()
-            except (Unavailable, Refused) as error:
-                health.waiting(f"this process leads, and cannot see the nodes yet: {error}")
-                return None
-            won = leadership.won
-        try:
-            report = controller.cycle() if leadership is None or leadership.leads() else None
-        except Superseded:
-            if leadership is None or leadership.leads():
-                raise
-            report = None  # paused in the middle, for longer than the Lease lasts: the term is its successor's by now
-        if report is not None and not (report.ceded and report.at is None):
-            health.after(report)
-            metrics.after(report)
-        if leadership is not None and (report is None or report.ceded):
-            controller.step_down()
-            controller.keep_up()
-            health.standby(leadership.leader)
-            metrics.standby()
-            return report
-        if heart is not None and health.ready().good:
-            heart.beat()
-        return report
-
-    timer = CycleTimer(cycle, given.cycle.interval, found.ledger.waiting)
+    turns = Turns(controller, found.cluster.refresh, metrics, health, leadership, heart)
+    timer = CycleTimer(turns.cycle, given.cycle.interval, found.ledger.waiting)
+    controller.executor.stopping = timer.is_stopping
+    timer.on_stop = found.metrics.close  # nothing is decided any more on what it would answer
     if leadership is not None:
         leadership.on_lead = timer.wake
         stack.enter_context(leadership)
@@ -209,7 +230,7 @@ def plan(
     from quarantine.core.law import without_records
 
     given = settings(config, database_url, mode=mode)
-    set_up_logging("error", given.log.format)
+    set_up_logging("error", given.log.format, given)
     with app.parts(given, watch=False, acts=False) as parts:
         view = parts.ledger.load()
         snapshot = parts.observer.snapshot(view, cluster=given.cluster, mode=given.mode, actor=app.ACTOR)

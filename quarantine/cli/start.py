@@ -3,6 +3,8 @@
 Nothing of size is imported before that is so. While a command works, the first Ctrl-C unwinds it, so that drafts and
 temporary folders are removed; what unwinding meets on its way (a library may turn it into another error, a database
 may say that its statement was cancelled) is not told. The second one does not wait for that.
+
+SIGTERM ends it at once, in a container as well; a command that has more to do then (`run`) says so.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 INTERRUPTED = 130  # what a shell says of a process that SIGINT ended
+TERMINATED = 143  # and of one that SIGTERM did
 
 
 def main() -> None:
     """What the shell runs."""
+    if os.getpid() == 1:  # as in a container: the kernel keeps from the first process what it does not ask for
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as under nohup: it stays so
         _run()
         return

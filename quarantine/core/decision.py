@@ -267,3 +267,4 @@ class PendingEffect:
     attempts: int = 0
     last_attempt_at: datetime | None = None
     last_error: str = ""
+    ended: int = 0  # of how many attempts it is on record that the last one ended, with nothing left to be doubted

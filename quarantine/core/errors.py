@@ -8,9 +8,10 @@ QuarantineError
 │   ├── TicketsUnavailable
 │   │   └── TicketsUncertain   it may have been done
 │   ├── NotifierUnavailable
-│   └── PagerUnavailable
+│   ├── PagerUnavailable
+│   └── AnnotatorUnavailable
 ├── Refused               a dependency answered no, and will again until somebody changes something (exit 3)
-│   ├── ClusterRefused, TicketsRefused, NotifierRefused, PagerRefused
+│   ├── ClusterRefused, TicketsRefused, NotifierRefused, PagerRefused, AnnotatorRefused
 │   └── SchemaMismatch    the ledger's schema is older or newer than the code
 ├── EvictionBlocked       a disruption budget is in the way for now
 ├── EvictionImpossible    a pod will never be let go as things are
@@ -64,6 +65,10 @@ class PagerUnavailable(Unavailable):
     """What wakes people. An alarm may be sent again: both of its ends are known by a key."""
 
 
+class AnnotatorUnavailable(Unavailable):
+    """Grafana. What was asked for may be done: it is looked up before it is asked for again."""
+
+
 class Refused(QuarantineError):
     """A dependency said no."""
 
@@ -82,6 +87,10 @@ class NotifierRefused(Refused):
 
 class PagerRefused(Refused):
     """The pager says that the alarm is wrong, or does not know us."""
+
+
+class AnnotatorRefused(Refused):
+    """Grafana says that the request is wrong, or that the token may not do it."""
 
 
 class SchemaMismatch(Refused):

@@ -6,7 +6,7 @@ may have expired, a secret may be in the middle of being changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -75,11 +75,20 @@ def _not_said(case: Case, remark: Remark, why: str) -> Outcome:
     return Outcome(f"a ticket of {case.node} takes no addition: {why}", done=False, remark=given_up)
 
 
-def close(desks: Desks | None, desk: places.Place | None, case: Case, known: Ends, *, in_doubt: bool) -> Outcome:
+def close(
+    desks: Desks | None,
+    desk: places.Place | None,
+    case: Case,
+    known: Ends,
+    *,
+    in_doubt: bool,
+    still: Callable[[], object],
+) -> Outcome:
     """End the case's tickets that are still open, since it has ended: those on record, and what can be found.
 
     `desk`: where its provider takes tickets now, as of an `Errand`. `known`: what this process has told already, and
-    adds to. Raises what the first target raised that did not take it, after all of them were asked.
+    adds to. `still`: raises where nothing may be ended any more; called before each. Raises what the first target
+    raised that did not take it, after all of them were asked.
     """
     if desks is None or (desk is None and not case.filings):
         return Outcome(f"{NO_TICKETS}, so there is none to close", done=False)
@@ -93,6 +102,7 @@ def close(desks: Desks | None, desk: places.Place | None, case: Case, known: End
             tickets = desks.named(target)
             blind = blind or tickets.answerable is Answerable.BLIND
             for ref in _to_close(tickets, target, case, in_doubt=in_doubt):
+                still()
                 _end(tickets, (target, ref), update, known, failed)
         except (TicketsRefused, TicketsUnavailable) as error:
             failed.append(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from quarantine.core import marks, overtaken, pauses
 from quarantine.core.case import Case, Effect, EffectStatus
@@ -14,6 +14,7 @@ from quarantine.core.policy import Rules
 from quarantine.core.snapshot import Plan, Snapshot
 from quarantine.core.treatment.leavers import AGAIN
 from quarantine.core.upkeep import MARK_LATE
+from quarantine.execute.memory import Asking, asking
 from quarantine.ports import LedgerView
 
 LONGEST_WAIT = timedelta(minutes=5)
@@ -28,26 +29,34 @@ ON_NODES = frozenset(
 )
 TO_THE_MACHINE = frozenset({Effect.RUN, Effect.EVICT, Effect.REPLACE})  # needs our taint there, at this moment
 _AFTER_MARK = frozenset({Effect.EVENT, Effect.PHASE, Effect.TICKET, Effect.NOTIFY, *TO_THE_MACHINE})
+SPEECH = frozenset({Effect.TICKET, Effect.REPLACE, Effect.NOTIFY, Effect.CLOSE, Effect.COMMENT})
 _ORDER = list(Effect)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def trying(
-    view: LedgerView, snapshot: Snapshot, made: Plan, earliest: Mapping[str, datetime], now: datetime
+    view: LedgerView, snapshot: Snapshot, made: Plan, earliest: Mapping[Asking, datetime], now: datetime
 ) -> list[PendingEffect]:
-    """What is wanted and has rested, in order. `earliest`: of effects by key, what this process knows better."""
+    """What is wanted and has rested, in order. `earliest`: what this process knows better."""
     state = view.state
     return [
         pending
         for pending in sorted(view.pending, key=order)
         if wanted(pending, state.cases[pending.case], state, snapshot, made)
-        and rested(pending, state.cases[pending.case], earliest.get(pending.key), now)
+        and rested(pending, state.cases[pending.case], earliest.get(asking(pending)), now)
     ]
 
 
-def order(pending: PendingEffect) -> tuple[bool, datetime, str, int]:
-    """Oldest decision first, a case's effects as they follow one another; evictions that were refused go last."""
-    again = pending.effect is Effect.EVICT and pending.attempts > 0
-    return (again, pending.decided_at, pending.case, _ORDER.index(pending.effect))
+def order(pending: PendingEffect) -> tuple[bool, datetime, datetime, str, int]:
+    """Oldest decision first, a case's effects as they follow one another; evictions that were refused go after others.
+
+    What is said to providers and people comes last of all, or the machines of all cases would wait for one who does not
+    answer. Of it, what was never tried is first, then what was not for longest: each gets its turn.
+    """
+    says = pending.effect in SPEECH
+    again = says or (pending.effect is Effect.EVICT and pending.attempts > 0)
+    last = pending.last_attempt_at if again else None
+    return (says, last or _NEVER, pending.decided_at, pending.case, _ORDER.index(pending.effect))
 
 
 def wanted(pending: PendingEffect, case: Case, state: State, snapshot: Snapshot, made: Plan) -> bool:

@@ -104,8 +104,13 @@ def _file(errand: Errand, report: CaseReport, ask: Step, what: str, still: Calla
     return Outcome(f"ticket {filed.ref} {what}{_beside(filed)}", filed.ref, ticket=told)
 
 
-def message(notifier: Notifier | None, rules: Rules, state: State, case: Case, cluster: str) -> Outcome:
-    """Ask people for the swap: by a message of its own, or by the one that tells of all that went out with it."""
+def message(
+    notifier: Notifier | None, rules: Rules, state: State, case: Case, cluster: str, *, still: Callable[[], object]
+) -> Outcome:
+    """Ask people for the swap: by a message of its own, or by the one that tells of all that went out with it.
+
+    `still` as for `ticket`: a look for what is there already may take long.
+    """
     if notifier is None:
         return Outcome("no Slack is configured (slack.token and slack.channel), so nobody was told", done=False)
     holds = cards.holds_of(state)
@@ -120,9 +125,14 @@ def message(notifier: Notifier | None, rules: Rules, state: State, case: Case, c
     if together:
         key = cards.storm_key(case)
         untold = tuple(card(other) for other in together if other.is_pending(Effect.NOTIFY))
-        ref = notifier.find(key, channel) or notifier.fold(cards.Fold(key, cluster, channel, untold))
+        ref = notifier.find(key, channel)
+        if ref is None:
+            still()
+            ref = notifier.fold(cards.Fold(key, cluster, channel, untold))
         return Outcome(f"Slack message {ref} tells of {case.node} and of others that went out with it", ref)
-    ref = ref or notifier.post(mine)
+    if ref is None:
+        still()
+        ref = notifier.post(mine)
     return Outcome(f"Slack message {ref} asks for the swap of {case.node}", ref)
 
 

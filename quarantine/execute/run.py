@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from quarantine.core.case import Case, Effect
+from quarantine.core.decision import PendingEffect
 from quarantine.core.errors import ClusterUnavailable, Conflict, NotifierUnavailable, TicketsUnavailable, Unavailable
 from quarantine.core.filings import unsaid
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.tickets import Remark
 from quarantine.execute import machines
+from quarantine.loglines import Pace
 
 LOOK_AGAIN = timedelta(seconds=5)  # how old the word may be that this process may go on, among many evictions
 LONGEST_RUN = timedelta(seconds=60)  # a run begins nothing after it: the next cycle looks at the world anew
+LONGEST_SPEECH = timedelta(seconds=10)  # of it for tickets and messages, which come last: begins nothing after it
 AWAY_AFTER = 2  # so often in a row without an answer, and nothing more is asked of a dependency in the same run
 FILES = (Effect.TICKET, Effect.REPLACE)  # tickets that must not be there twice
 
@@ -43,7 +46,23 @@ class Run:
     done: list[str] = field(default_factory=list)
     postponed: list[str] = field(default_factory=list)
     silent: dict[type[Unavailable], int] = field(default_factory=dict)  # by dependency: how often in a row
+    speaking: bool = False
     tried: set[tuple[str, str]] = field(default_factory=set)  # remarks: the case, and the remark's key
+    pace: Pace = field(default_factory=Pace)  # of what is said of effects that are put off
+
+    def over(self, now: datetime, *, speaks: bool) -> bool:
+        """Whether nothing more is begun. `speaks`: what comes next tells providers or people, as all after it."""
+        if speaks and not self.speaking:
+            self.speaking, self.until = True, min(self.until, now + LONGEST_SPEECH)
+        return now >= self.until
+
+    def put_off(self, sentence: str, pending: PendingEffect | None = None, case: Case | None = None) -> None:
+        """Of an effect, or of all that are left."""
+        self.postponed.append(sentence)
+        of = {"case": case.id, "node": case.node} if case is not None else {}
+        if pending is not None:
+            of |= {"effect": pending.key}
+        self.pace.tell(sentence, self.snapshot.now, about="effect", **of)
 
     def away(self, effect: Effect) -> bool:
         """Whether what this effect needs has not answered of late."""

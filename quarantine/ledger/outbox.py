@@ -5,10 +5,11 @@ An effect that is asked for again after its outcome is a row of its own, so the 
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, String, and_, cast, literal, select, update
 
 from quarantine.core.case import Case, Effect, EffectStatus
 from quarantine.core.decision import PendingEffect
@@ -17,6 +18,9 @@ from quarantine.ledger.schema import actions, decisions, pending_only
 from quarantine.ledger.text import SENTENCE, fit, unescape
 from quarantine.ledger.upsert import Writes
 
+# Put before the error where it is certain that the attempt of this number left nothing done. What an earlier version
+# wrote has none, and stays in doubt.
+_ENDED = re.compile(r"\(attempt (\d{1,9}) ended\) ")
 _ORDER = {effect.value: place for place, effect in enumerate(Effect)}
 
 
@@ -86,17 +90,21 @@ def pending(connection: Connection, cluster: str) -> tuple[PendingEffect, ...]:
         .order_by(actions.c.decided_seq)
     )
     rows = sorted(connection.execute(chosen).all(), key=lambda row: (row.decided_seq, _ORDER[row.effect]))
-    return tuple(
-        PendingEffect(
-            key=unescape(row.key),
-            case=unescape(row.case_id),
-            effect=Effect(row.effect),
-            decided_at=row.at,
-            attempts=row.attempts,
-            last_attempt_at=row.last_attempt_at,
-            last_error=unescape(row.last_error),
-        )
-        for row in rows
+    return tuple(_effect(row) for row in rows)
+
+
+def _effect(row: Any) -> PendingEffect:
+    error = unescape(row.last_error)
+    ended = _ENDED.match(error)
+    return PendingEffect(
+        key=unescape(row.key),
+        case=unescape(row.case_id),
+        effect=Effect(row.effect),
+        decided_at=row.at,
+        attempts=row.attempts,
+        last_attempt_at=row.last_attempt_at,
+        last_error=error[ended.end() :] if ended is not None else error,
+        ended=int(ended[1]) if ended is not None else 0,
     )
 
 
@@ -105,9 +113,15 @@ def attempt(connection: Connection, cluster: str, key: str, at: datetime) -> Non
     _change(connection, cluster, key, attempts=actions.c.attempts + 1, last_attempt_at=at)
 
 
-def postpone(connection: Connection, cluster: str, key: str, error: str) -> None:
-    """Note why an attempt failed. Raises Conflict where the effect is not pending."""
-    _change(connection, cluster, key, last_error=fit(error, SENTENCE))
+def postpone(connection: Connection, cluster: str, key: str, error: str, *, ended: bool) -> None:
+    """Note why an attempt failed, and whether it `ended`. Raises Conflict where the effect is not pending."""
+    said = fit(error, SENTENCE)
+    if not ended:
+        # Somebody else's words must not pass for the mark.
+        _change(connection, cluster, key, last_error=f" {said}" if _ENDED.match(error) else said)
+        return
+    number = cast(actions.c.attempts, String)
+    _change(connection, cluster, key, last_error=literal("(attempt ") + number + literal(f" ended) {said}"))
 
 
 def require_pending(connection: Connection, cluster: str, key: str) -> None:

@@ -7,7 +7,7 @@ pace, which requests were answered lately, and when the newest decision was take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -61,10 +61,12 @@ def load(
     *,
     also: Collection[str] = (),
     decoded: Decoded | None = None,
+    ended: Set[str] | None = None,
 ) -> State:
     """The state at `now`, with the cases named in `also` however long ago they ended. Raises SchemaMismatch.
 
-    `decoded` spares the decoding of what was read with it before.
+    `decoded` spares the decoding of what was read with it before. `ended`: the ids of all cases that have ended, where
+    they are known: after years they are many, and a cycle adds few.
     """
     bodies = _cases(connection, cluster, now, also)
     return State(
@@ -73,7 +75,7 @@ def load(
         dismissals=tuple(_dismissals(connection, cluster, now)),
         quarantined_at=_pace(connection, cluster, now),
         answered=_answered(connection, cluster, now),
-        ended=_ended(connection, cluster),
+        ended=_ended(connection, cluster) if ended is None else ended,
         words={word.key: word for word in _words(connection, cluster)},
         recorded_until=_recorded_until(connection, cluster),
         versions=_versions(connection, cluster),

@@ -61,15 +61,16 @@ class SqlLedger(Opened):
 
     def load(self) -> LedgerView:
         """The present state, the outbox and the open requests, as of one moment."""
+        known = self._known
         with reading(self._engine) as connection:
             revision.require(connection)
             head = trail.head_of(connection, self._cluster)
+            ended = known.state.ended if known is not None and known.head == head else None
             view = LedgerView(
-                state=projections.load(connection, self._cluster, self._now(), decoded=self._decoded),
+                state=projections.load(connection, self._cluster, self._now(), decoded=self._decoded, ended=ended),
                 pending=outbox.pending(connection, self._cluster),
                 requests=inbox.unanswered(connection, self._cluster),
             )
-        known = self._known
         remembered = known.remembered if known is not None and known.head == head else Remembered()
         self._known = writer.Known(head, view.state, remembered)
         return view
@@ -124,22 +125,25 @@ class SqlLedger(Opened):
     def take_term(self, holder: str) -> int:
         """Become the writer: earlier terms can write no more, nor the same term of another holder."""
         self._holder = holder  # before the commit, whose answer may be lost
+        self._known = None  # who had the term may have made the tables anew, without a decision
         with writing(self._engine) as connection:
             revision.hold(connection)
             return writer.take_term(connection, self._cluster, holder, self._now())
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> int:
         """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
 
-        With no decisions, only the term is checked and the texts of the policies are kept. Raises ValueError for a
+        Returns the number of the newest row of the trail. With no decisions, only the term is checked and the texts of
+        the policies are kept. Raises ValueError for a
         decision that could not have been taken in the ledger's state; nothing is recorded then.
         """
-        if decisions and not policies and self._append_at_once(term, decisions):
-            return
+        if decisions and not policies and (at_once := self._append_at_once(term, decisions)) is not None:
+            return at_once
         with self._fenced(term) as (connection, head):
             writer.keep_texts(connection, self._cluster, policies, self._now())
             known = self._append(connection, head, decisions) if decisions else self._known
         self._known = known
+        return known.head.seq if decisions and known is not None else head.seq
 
     def keep_rules(self, term: int, files: Sequence[RuleFile], runs: Mapping[str, PolicyRun]) -> None:
         """These are the versions in force, and no others; those that are kept already stay as they are."""
@@ -151,41 +155,46 @@ class SqlLedger(Opened):
         with self._fenced(term) as (connection, _):
             outbox.attempt(connection, self._cluster, key, at)
 
-    def postpone(self, term: int, key: str, error: str) -> None:
-        """The attempt failed, and a later cycle tries again. Raises Conflict where it is not pending."""
-        with self._fenced(term) as (connection, _):
-            outbox.postpone(connection, self._cluster, key, error)
+    def postpone(self, term: int, key: str, error: str, *, ended: bool = False) -> None:
+        """The attempt failed, and a later cycle tries again. Raises Conflict where it is not pending.
 
-    def settle(self, term: int, key: str, outcome: Decision) -> None:
+        `ended`: it is certain that it left nothing done, so that whoever tries again has nothing to look up.
+        """
+        with self._fenced(term) as (connection, _):
+            outbox.postpone(connection, self._cluster, key, error, ended=ended)
+
+    def settle(self, term: int, key: str, outcome: Decision) -> int:
         """The effect has its outcome: append it, fold it, and take the effect out of the outbox.
 
-        Raises Conflict where the effect is not pending, and ValueError where `outcome` is another effect's.
+        Returns the number of the row. Raises Conflict where the effect is not pending, and ValueError where `outcome`
+        is another effect's.
         """
         if outcome.case is None or outcome.effect is None or outbox.key_of(outcome.case, outcome.effect) != key:
             raise ValueError(f"the outcome of {outcome.case}/{outcome.effect} cannot settle {key}")
         known = self._known
         pending = known is not None and _is_pending(known.state, outcome.case, outcome.effect)
-        if pending and self._append_at_once(term, [outcome]):
-            return
+        if pending and (at_once := self._append_at_once(term, [outcome])) is not None:
+            return at_once
         with self._fenced(term) as (connection, head):
             outbox.require_pending(connection, self._cluster, key)
             known = self._append(connection, head, [outcome])
         self._known = known
+        return known.head.seq
 
     def _append(self, connection: Connection, head: Head, decisions: Sequence[Decision]) -> writer.Known:
         """What it returns may be remembered only once the transaction is committed; until then nothing is known."""
         known, self._known = self._known, None
         return writer.append(connection, self._cluster, head, decisions, self._now(), known)
 
-    def _append_at_once(self, term: int, decisions: Sequence[Decision]) -> bool:
-        """Without a word but what is to be written, where that can be done; else nothing is written."""
+    def _append_at_once(self, term: int, decisions: Sequence[Decision]) -> int | None:
+        """Without a word but what is to be written, where that can be done; else nothing is written, and it is None."""
         if self._known is None or self.embedded or len(decisions) > writer.FEW:
-            return False
+            return None
         known, self._known = self._known, None
         with writing(self._engine) as connection:
             after = writer.append_at_once(connection, self._cluster, term, self._holder, decisions, self._now(), known)
         self._known = after
-        return after is not None
+        return None if after is None else after.head.seq
 
     @contextmanager
     def _fenced(self, term: int) -> Iterator[tuple[Connection, Head]]:

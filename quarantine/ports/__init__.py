@@ -15,9 +15,10 @@ from quarantine.ports.book import (
 )
 from quarantine.ports.cluster import Cluster, LeaseRecord, Leases, Order, Procedures
 from quarantine.ports.looking import Clock, Metrics, Past, RangeMetrics
-from quarantine.ports.outside import Desks, Heart, Notices, Notifier, Pager, Tickets
+from quarantine.ports.outside import Annotator, Desks, Heart, Notices, Notifier, Pager, Tickets
 
 __all__ = [
+    "Annotator",
     "Archive",
     "Clock",
     "Cluster",

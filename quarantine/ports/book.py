@@ -135,10 +135,10 @@ class Ledger(LedgerReader, Protocol):
         """Become the writer: earlier terms can write no more."""
         ...
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> int:
         """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.
 
-        With no decisions: still the writer, and able to write.
+        Returns the number of the newest row of the trail. With no decisions: still the writer, and able to write.
         """
         ...
 
@@ -150,12 +150,12 @@ class Ledger(LedgerReader, Protocol):
         """About to try an effect: committed before it is tried."""
         ...
 
-    def postpone(self, term: int, key: str, error: str) -> None:
-        """The attempt failed, and a later cycle tries again."""
+    def postpone(self, term: int, key: str, error: str, *, ended: bool = False) -> None:
+        """The attempt failed, and a later cycle tries again. `ended`: it is certain that it left nothing done."""
         ...
 
-    def settle(self, term: int, key: str, outcome: Decision) -> None:
-        """The effect has its outcome: append it, fold it, and take the effect out of the outbox."""
+    def settle(self, term: int, key: str, outcome: Decision) -> int:
+        """The effect has its outcome: append it, fold it, take it out of the outbox. Returns the row's number."""
         ...
 
     def ended_holds(self, since: datetime) -> tuple[EndedHold, ...]:

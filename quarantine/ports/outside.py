@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from quarantine.core.alarms import Alarm
+from quarantine.core.annotations import Annotation
 from quarantine.core.cards import Card, Fold, Reply, Thread
 from quarantine.core.letters import CaseReport
 from quarantine.core.tickets import Answerable, Attachment, Ticket, Update
@@ -17,6 +18,8 @@ class Tickets(Protocol):
 
     An adapter tries once, within bounds: what is tried again, and when, and who is told, is not its business. Where it
     is not known whether something was done it raises TicketsUncertain; TicketsUnavailable says that nothing was.
+
+    `find` and `read` are called from any thread, also while another one is in `open` or `update`.
     """
 
     @property
@@ -147,6 +150,21 @@ class Pager(Protocol):
 
     def clear(self, alarm: Alarm) -> None:
         """It stands no more. Of the alarm, the key is enough."""
+        ...
+
+
+class Annotator(Protocol):
+    """Charts that show when machines were out of service. Raises AnnotatorUnavailable, AnnotatorRefused."""
+
+    def find(self, annotation: Annotation) -> str | None:
+        """What the far side calls it, whoever made it; None: it is not there."""
+        ...
+
+    def put(self, annotation: Annotation, ref: str | None) -> str | None:
+        """Have it there as it is now. Returns what the far side calls it; None: somebody has taken it away.
+
+        `ref`: what it is called; None: it is made, so it is looked up first.
+        """
         ...
 
 

@@ -127,6 +127,21 @@ def test_what_ignores_it_goes_on_ignoring_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+TERMINATED = """
+os.getpid = lambda: {}
+os.kill = lambda _, number, kill=os.kill: kill(own, signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(("pid", "code"), [("1", 143), ("own", -15)])
+@pytest.mark.parametrize("when", ["while it loads", "at work"])
+def test_sigterm_ends_it_also_as_the_first_process_of_a_container(when: str, pid: str, code: int) -> None:
+    """Which a signal that it does not ask for does not reach. As any other it ends as the kernel ends it."""
+    body = LOADING if when == "while it loads" else COMMAND.format("    interrupt()\n    os._exit(0)\n")
+    done = run(f"own = os.getpid()\n{TERMINATED.format(pid)}{body}", command=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_other_errors_are_told() -> None:
     done = run('raise ValueError("a defect")')
     assert done.returncode == 1

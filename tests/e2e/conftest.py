@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quarantine.sandbox.prometheus import PrometheusServer
-from tests.e2e.situations import Begin, situation
+from tests.e2e.situations import Begin, Situation, situation
 from tests.e2e.worlds import World, world
+from tests.k8s.rights import only_as_granted
 from tests.scenarios.play import HEAD_ONLY
 
 _numbers = count()
@@ -32,13 +34,22 @@ def remembering() -> Iterator[PrometheusServer]:
 
 @pytest.fixture
 def begin(remembering: PrometheusServer, tmp_path: Path) -> Iterator[Begin]:
-    """Begin a situation; it ends with the test."""
+    """Begin a situation; it ends with the test. Whatever happened in it, nothing was asked that is not granted."""
+    begun: list[Situation] = []
+
+    def begins(**fields: Any) -> Situation:
+        begun.append(stack.enter_context(situation(tmp_path, remembering.url, **fields)))
+        return begun[-1]
+
     with ExitStack() as stack:
-        yield lambda **fields: stack.enter_context(situation(tmp_path, remembering.url, **fields))
+        yield begins
+    for one in begun:
+        only_as_granted(one.stage.api.requests)
 
 
 @pytest.fixture
 def cluster(live_prometheus: PrometheusServer, tmp_path: Path) -> Iterator[World]:
-    """A healthy cluster of eight nodes, with the shipped policies in enforce mode."""
+    """A healthy cluster of eight nodes, the shipped policies in enforce mode. Nothing is asked that is not granted."""
     with world(tmp_path, f"w{next(_numbers)}", live_prometheus) as made:
         yield made
+    only_as_granted(made.api.requests)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,11 +19,13 @@ from tests.e2e.worlds import TOKEN, World
 
 
 @contextmanager
-def running(cluster: World, log: str = "run.log", *, url: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    cluster: World, log: str = "run.log", *, url: str | None = None, program: Sequence[str] = ("-m", "quarantine")
+) -> Iterator[subprocess.Popen[bytes]]:
     """The controller, as anybody starts it; on the cluster's own ledger, or the one at `url`."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("QUARANTINE_")}
     env = {**clean, "QUARANTINE_SLACK__TOKEN": TOKEN, "QUARANTINE_DATABASE_URL": url or cluster.database_url}
-    command = [sys.executable, "-m", "quarantine", "run", "--config", str(cluster.config)]
+    command = [sys.executable, *program, "run", "--config", str(cluster.config)]
     with (
         (cluster.folder / log).open("wb") as out,
         subprocess.Popen(command, stderr=out, stdout=out, env=env) as process,
@@ -34,7 +36,7 @@ def running(cluster: World, log: str = "run.log", *, url: str | None = None) -> 
             process.kill()
 
 
-def until(condition: Callable[[], bool], what: str, within: float = 30) -> None:
+def until(condition: Callable[[], bool], what: str, within: float = 60) -> None:
     end = time.monotonic() + within
     pause = threading.Event()
     while not condition():
@@ -61,7 +63,7 @@ def test_a_request_wakes_it_and_sigterm_ends_it_cleanly(slow_cycles: World) -> N
         until(lambda: cluster.marked() == [cluster.nodes[2]], "the request wakes it")
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-    assert said(log, "stopped after the running cycle")
+    assert said(log, "stopped after the running step")
     assert not said(log, "Traceback")
 
 

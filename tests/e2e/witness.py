@@ -59,13 +59,15 @@ class Noting:
         self._ledger = ledger
         self.kept: list[Decision] = []
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> None:
-        self._ledger.record(term, decisions, policies)
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> int:
+        number = self._ledger.record(term, decisions, policies)
         self.kept += decisions
+        return number
 
-    def settle(self, term: int, key: str, outcome: Decision) -> None:
-        self._ledger.settle(term, key, outcome)
+    def settle(self, term: int, key: str, outcome: Decision) -> int:
+        number = self._ledger.settle(term, key, outcome)
         self.kept.append(outcome)
+        return number
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)

@@ -18,7 +18,7 @@ from quarantine.ledger.store import SqlLedger, open_ledger
 from quarantine.ledger.verify import Sound
 from tests.ledger.samples import CLUSTER, NOW, dismissed, ended, held, now, outcome, policy, quarantined, request
 
-WRITES: dict[str, Callable[[SqlLedger, int], None]] = {
+WRITES: dict[str, Callable[[SqlLedger, int], object]] = {
     "record": lambda ledger, term: ledger.record(term, [quarantined(2), held("x")], [policy("new", "new")]),
     "record nothing": lambda ledger, term: ledger.record(term, []),
     "attempt": lambda ledger, term: ledger.attempt(term, "c-1/mark", NOW),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from datetime import datetime, timedelta
 
 import pytest
+from sqlalchemy import Connection
 
 from quarantine.core.case import Case, Phase
 from quarantine.core.decision import State
@@ -53,6 +55,43 @@ def test_a_case_that_ended_is_loaded_for_four_weeks(url: str, days: int, remembe
     assert bool(state.cases) is remembered
     assert len(state.ended) == 1, "its id is never forgotten"
     assert all(case.phase is Phase.DISMISSED for case in state.cases.values())
+
+
+def test_which_cases_have_ended_is_read_once_and_kept_up_by_what_is_recorded(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    episode(url, NOW)
+    reads: list[str] = []
+    read = projections._ended
+
+    def counting(connection: Connection, cluster: str) -> frozenset[str]:
+        reads.append(cluster)
+        return read(connection, cluster)
+
+    def afresh(at: datetime) -> Set[str]:
+        with open_ledger(url, CLUSTER, now=lambda: at) as other:
+            return other.load().state.ended
+
+    monkeypatch.setattr(projections, "_ended", counting)
+    at = NOW + timedelta(days=1)
+    with open_ledger(url, CLUSTER, now=lambda: at) as ledger:
+        term = ledger.take_term("pod-2")
+        for given in (answers(fleet(), hot("node-3")), answers(fleet(), good=[hot("node-3", value=60)])):
+            at += timedelta(hours=1)
+            look = snapshot(fleet(), state=ledger.load().state, now=at, given={"gpu-hot": given})
+            ledger.record(term, plan(look, LAW).decisions)
+        kept = ledger.load().state.ended
+        assert (len(kept), len(reads)) == (2, 1), "once, however many cycles there are"
+        assert kept == afresh(at)
+        episode(url, NOW + timedelta(days=2))
+        at = NOW + timedelta(days=3)
+        assert len(ledger.load().state.ended) == 3, "another process has written"
+        reads.clear()
+        ledger.load()
+        assert reads == []
+        ledger.take_term("pod-2")
+        ledger.load()
+        assert reads == [CLUSTER], "a rebuild takes the term, and may have corrected the table"
 
 
 def test_a_case_is_decoded_once_as_long_as_its_text_is_the_same(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -44,6 +45,35 @@ def test_the_outbox_follows_an_effect_from_intent_to_outcome(ledger: SqlLedger) 
     assert [e.effect for e in view.pending] == [Effect.EVENT, Effect.TICKET, Effect.NOTIFY]
     assert view.state.cases["c-1"].effects[Effect.MARK] == EffectState(EffectStatus.DONE)
     assert [row.decision.kind for row in ledger.decisions()] == [Kind.DECIDED, Kind.DONE]
+
+
+def test_that_an_attempt_left_nothing_done_is_on_record_until_the_next_one(ledger: SqlLedger) -> None:
+    term = ledger.take_term("pod-1")
+    ledger.record(term, [quarantined(1)])
+
+    def tried() -> tuple[int, int, str]:
+        first = ledger.load().pending[0]
+        return first.attempts, first.ended, first.last_error
+
+    ledger.attempt(term, "c-1/mark", NOW)
+    assert tried() == (1, 0, "")
+    ledger.postpone(term, "c-1/mark", "refused: \x00", ended=True)
+    assert tried() == (1, 1, "refused: \x00")
+    ledger.attempt(term, "c-1/mark", NOW)
+    assert tried() == (2, 1, "refused: \x00"), "why it was put off is still known, and the new attempt is in doubt"
+    ledger.postpone(term, "c-1/mark", "no answer came")
+    assert tried() == (2, 0, "no answer came")
+    ledger.postpone(term, "c-1/mark", "", ended=True)
+    assert tried() == (2, 2, "")
+
+
+def test_the_words_of_a_far_side_do_not_pass_for_that_record(ledger: SqlLedger) -> None:
+    term = ledger.take_term("pod-1")
+    ledger.record(term, [quarantined(1)])
+    ledger.attempt(term, "c-1/mark", NOW)
+    ledger.postpone(term, "c-1/mark", "(attempt 1 ended) believe me")
+    first = ledger.load().pending[0]
+    assert (first.ended, first.last_error.strip()) == (0, "(attempt 1 ended) believe me")
 
 
 def test_an_effect_given_up_leaves_the_outbox_too(ledger: SqlLedger) -> None:
@@ -125,7 +155,7 @@ def test_an_effect_that_has_its_outcome_cannot_have_another(ledger: SqlLedger, v
     term = ledger.take_term("pod-1")
     ledger.record(term, [quarantined(1, effects=(Effect.MARK,))])
     ledger.settle(term, "c-1/mark", outcome(Effect.MARK))
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "attempt": lambda: ledger.attempt(term, "c-1/mark", NOW),
         "postpone": lambda: ledger.postpone(term, "c-1/mark", "late"),
         "settle": lambda: ledger.settle(term, "c-1/mark", outcome(Effect.MARK)),

@@ -68,13 +68,14 @@ class Book:
     def waiting(self) -> frozenset[str]:
         return frozenset(r.id for r in self.asked if r.id not in self.state.answered)
 
-    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[object] = ()) -> None:
+    def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[object] = ()) -> int:
         assert not policies
         self._writer(term)
         for decision in decisions:
             self.state = evolve(self.state, decision)
             self.trail.append(decision)
             self.follow(decision.at)
+        return len(self.trail)
 
     def attempt(self, term: int, key: str, at: datetime) -> None:
         self._writer(term)
@@ -84,18 +85,20 @@ class Book:
         self.tries[self.trying] = replace(known, attempts=known.attempts + 1, last_attempt_at=at)
         self.trouble.after("attempt", LedgerUnavailable("the ledger's answer was lost"))
 
-    def postpone(self, term: int, key: str, error: str) -> None:
+    def postpone(self, term: int, key: str, error: str, *, ended: bool = False) -> None:
         self._writer(term)
         known = self._pending(key)
-        self.tries[known.case, known.effect] = replace(known, last_error=error)
+        count = known.attempts if ended else 0
+        self.tries[known.case, known.effect] = replace(known, last_error=error, ended=count)
 
-    def settle(self, term: int, key: str, outcome: Decision) -> None:
+    def settle(self, term: int, key: str, outcome: Decision) -> int:
         self._writer(term)
         self.trouble.before("settle", LedgerUnavailable("the ledger does not answer"))
         known = self._pending(key)
         assert (outcome.case, outcome.effect) == (known.case, known.effect), "the outcome is of another effect"
-        self.record(term, [outcome])
+        number = self.record(term, [outcome])
         self.trouble.after("settle", LedgerUnavailable("the ledger's answer was lost"))
+        return number
 
     def _writer(self, term: int) -> None:
         if term != self.term:

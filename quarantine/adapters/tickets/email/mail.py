@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from quarantine.adapters.tickets.email.message import Mail
 from quarantine.adapters.tickets.email.options import EmailOptions
-from quarantine.adapters.tickets.email.wire import MailTooLarge, send
+from quarantine.adapters.tickets.email.wire import MailTooLarge, check, send
 from quarantine.adapters.tickets.keys import checked, file_name
 from quarantine.adapters.tickets.letter import Letter
 from quarantine.adapters.tickets.markdown import one_line
@@ -37,6 +37,16 @@ class EmailTickets:
         """Nothing: a mailbox is not looked into."""
         checked(key)
         return ()
+
+    def check(self) -> None:
+        """Whether the server lets us in, and takes the sender and every recipient. Nothing is sent.
+
+        Raises TicketsUnavailable and TicketsRefused, as sending would.
+        """
+        if missed := check(self._options):
+            raise TicketsRefused(
+                f"the mail server does not take the recipients {', '.join(missed)}: look at the target's options"
+            )
 
     def read(self, ref: str) -> Ticket | None:
         """None: a mailbox is not looked into."""

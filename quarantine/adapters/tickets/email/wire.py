@@ -6,6 +6,7 @@ import re
 import smtplib
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Timer
 
@@ -32,6 +33,29 @@ def send(options: EmailOptions, message: bytes, *, whole: float = _WHOLE_CALL) -
     `whole`: seconds after which the connection is cut. Raises TicketsUnavailable, TicketsUncertain (the text went out,
     and no answer came), TicketsRefused, and of these MailTooLarge.
     """
+
+    def hand_in(smtp: smtplib.SMTP) -> tuple[str, ...]:
+        missed = _envelope(smtp, options, len(message))
+        _check(smtp.docmd("DATA"), "the message", expected=_GO_ON)
+        _text(smtp, message)
+        return missed
+
+    return _in_session(options, whole, hand_in)
+
+
+def check(options: EmailOptions, *, whole: float = _WHOLE_CALL) -> tuple[str, ...]:
+    """Whether the server would take a message: all but the message itself. As `send`; nothing is sent."""
+
+    def ask(smtp: smtplib.SMTP) -> tuple[str, ...]:
+        missed = _envelope(smtp, options, 0)
+        _check(smtp.rset(), "that nothing is sent")
+        return missed
+
+    return _in_session(options, whole, ask)
+
+
+def _in_session(options: EmailOptions, whole: float, do: Callable[[smtplib.SMTP], tuple[str, ...]]) -> tuple[str, ...]:
+    """What it gives, once the server has let us in."""
     password = _password(options)
     trust = _trust(options)
     smtp = _client(options, trust)
@@ -44,9 +68,7 @@ def send(options: EmailOptions, message: bytes, *, whole: float = _WHOLE_CALL) -
         if late.is_set():  # a name with many addresses: there was no connection yet that could be cut
             raise TimeoutError
         _greet(smtp, options, trust, password)
-        missed = _envelope(smtp, options, len(message))
-        _check(smtp.docmd("DATA"), "the message", expected=_GO_ON)
-        _text(smtp, message)
+        missed = do(smtp)
         _leave(smtp)
     except (OSError, smtplib.SMTPException, ValueError) as error:
         raise TicketsUnavailable(
@@ -105,7 +127,8 @@ def _greet(smtp: smtplib.SMTP, options: EmailOptions, trust: ssl.SSLContext | No
 
 
 def _envelope(smtp: smtplib.SMTP, options: EmailOptions, size: int) -> tuple[str, ...]:
-    declared = [f"SIZE={size}"] if smtp.has_extn("size") else []  # RFC 1870: too large is said before it is sent
+    # RFC 1870: too large is said before it is sent. 0: there is nothing to send.
+    declared = [f"SIZE={size}"] if size and smtp.has_extn("size") else []
     _check(smtp.mail(options.sender, declared), f"the sender {options.sender}")
     replies = {recipient: smtp.rcpt(recipient) for recipient in options.recipients}
     missed = {recipient: reply for recipient, reply in replies.items() if not _positive(reply[0])}
