@@ -87,6 +87,7 @@ def test_each_button_is_told() -> None:
 
 def test_the_figures_are_those_of_the_code() -> None:
     assert f"a queue of {backlog.SIZE}" in PROSE
+    assert f"take it within {backlog.PATIENCE:g} seconds" in PROSE
     assert timedelta(minutes=5) == people.KEPT
     assert timedelta(minutes=5) == signature._LASTS
     assert {"4h": timedelta(hours=4), "24h": timedelta(hours=24)} == WAITS

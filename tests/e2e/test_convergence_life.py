@@ -140,6 +140,12 @@ class World:
     rules: Rules
     full: bool
     swapped: bool = False
+    database: str = ""  # the URL of its ledger, which is migrated; left out, a file
+
+    @property
+    def url(self) -> str:
+        """Of its ledger."""
+        return self.database or f"sqlite:///{self.folder / 'ledger.db'}"
 
     @property
     def book(self) -> Book:
@@ -172,8 +178,7 @@ class World:
                     now=self.clock.now,
                 )
             )
-            url = f"sqlite:///{self.folder / 'ledger.db'}"
-            ledger = Fused(stack.enter_context(closing(open_ledger(url, "test", now=self.clock.now))), fuse)
+            ledger = Fused(stack.enter_context(closing(open_ledger(self.url, "test", now=self.clock.now))), fuse)
             jobs = EachItsOwn(Fused(cluster.jobs, fuse))
             tickets = only("folder", Fused(DirectoryTickets(self.folder / "tickets", self.clock.now), fuse))
             slack = Fused(
@@ -267,7 +272,7 @@ def over(view: LedgerView) -> Case | None:
 
 def story(cluster: World) -> str:
     """What the trail tells."""
-    with closing(open_ledger(f"sqlite:///{cluster.folder / 'ledger.db'}", "test", now=cluster.clock.now)) as ledger:
+    with closing(open_ledger(cluster.url, "test", now=cluster.clock.now)) as ledger:
         return "\n".join(f"{row.decision.at:%H:%M} {row.decision.reason}" for row in ledger.decisions())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 import socket
 import sqlite3
 import urllib.request
@@ -17,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World
+from tests.mounts import Mount
 
 BROKEN = "spec:\n\tx: <!channel>\n"
 
@@ -135,6 +138,50 @@ def test_a_changed_policy_observes_for_its_first_cycles(quick: World) -> None:
     assert quick.run_once().exit_code == 0
     assert quick.marked() == [quick.nodes[6]]
     assert "changed-policy" not in {hold["held_by"] for hold in status(quick)["holds"]}
+
+
+@pytest.mark.timeout(300)
+def test_a_mounted_config_map_is_swapped_under_the_running_controller(quick: World) -> None:
+    """As a kubelet does it. Every moment of a swap, and what is half there: tests/test_rulebook_mounted.py."""
+    port, folder, log = free_port(), quick.folder / "policies", quick.folder / "run.log"
+    quick.write_settings(**{**quick.settings, "metrics": {"listen": f"127.0.0.1:{port}"}})
+    data = {path.name: path.read_text() for path in folder.iterdir()}
+    shutil.rmtree(folder)
+    mount = Mount(folder, data)
+    quick.heat(quick.nodes[2], celsius=77.5)  # too cool for what is mounted
+    with running(quick):
+        until(lambda: said(log, "nothing to do"), "the first cycle", 90)
+        before = cycles(port)
+        stricter = {**data, "gpu-hot.yaml": data["gpu-hot.yaml"].replace("above: 78", "above: 77")}
+        mount.swap(stricter)
+        until(lambda: changes(quick) == ["gpu-hot is changed"], "it is in force", 60)
+        # The one that ran, the one that saw it first, the one that saw it again, and one that ended meanwhile.
+        assert cycles(port) - before <= 4, "and soon"
+        until(lambda: quick.marked() == [quick.nodes[2]], "it acts by it, in the end", 90)
+        assert "observe-mode" in held(quick, quick.nodes[2]), "and has observed first, though it may act"
+        mount.swap({**stricter, "gpu-hot.yaml": BROKEN})
+        until(lambda: metrics(port)[f"quarantine_policy_file_broken['{file(quick)}']"] == 1, "it is said", 60)
+        quick.heat(quick.nodes[3], celsius=77.5)
+        until(lambda: quick.nodes[3] in quick.marked(), "the version before it acts", 60)
+    assert not said(log, "Traceback")
+
+
+def cycles(port: int) -> float:
+    """How many have ended."""
+    return sum(value for name, value in metrics(port).items() if name.startswith("quarantine_cycles_total"))
+
+
+def changes(cluster: World) -> list[str]:
+    """Which policies were changed, and how, since the first cycle."""
+    found = [re.match(r"policy (\S+) (is changed|is no more)", reason) for _, _, reason in recorded(cluster)]
+    return [f"{one[1]} {one[2]}" for one in found if one is not None]
+
+
+def held(cluster: World, node: str) -> set[str]:
+    """What has ever held a node's findings back."""
+    with closing(sqlite3.connect(cluster.folder / "ledger.db")) as book:
+        bodies = book.execute("select body from decisions where node = ?", [node]).fetchall()
+    return {str(json.loads(body).get("held_by")) for (body,) in bodies}
 
 
 def emptied(folder: Path) -> None:

@@ -10,10 +10,13 @@ import sys
 import sysconfig
 import tomllib
 from fnmatch import fnmatch
+from importlib.metadata import PackagePath, distribution
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from quarantine import __version__
 from tests.k8s.conftest import container_of, overlay, pod_of
@@ -66,8 +69,10 @@ def test_nothing_is_written_when_it_runs(built: Path, tmp_path: Path) -> None:
 
 
 def test_the_base_is_one_and_says_its_version() -> None:
+    """By no tag that moves: the patch and the distribution are named. A digest may follow."""
     assert {stage.base for stage in STAGES} == {"${BASE}"}
-    found = re.fullmatch(r"docker\.io/library/python:(\d+\.\d+)\.\d+-slim-\w+", ARGUMENTS["BASE"])
+    base = r"docker\.io/library/python:(\d+\.\d+)\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?"
+    found = re.fullmatch(base, ARGUMENTS["BASE"])
     assert found is not None
     minor = int(found[1].partition(".")[2])
     lowest, above = (int(n) for n in re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
@@ -82,6 +87,32 @@ def test_what_is_installed_is_locked_by_hash() -> None:
                     "--no-deps" in text and "--no-index" in text
                 )
             assert "apt-get" not in text, "no compiler, nor what else a base's packages bring"
+
+
+LOCKED = {
+    canonicalize_name(found[1])
+    for line in (ROOT / "locks/controller.txt").read_text(encoding="utf-8").splitlines()
+    if (found := re.match(r"([A-Za-z0-9._-]+)==", line)) and "sys_platform == 'win32'" not in line
+}
+HEAVY_MB = 170  # of all that is locked, without what is compiled at the build; 152 when it was measured
+
+
+def test_what_is_installed_is_what_the_controller_needs() -> None:
+    """No test, build or sandbox tool, no library of charts; and small. By what the same lock installed here."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    given = [*groups.values(), *PROJECT["optional-dependencies"].values()]
+    tools = {canonicalize_name(Requirement(one).name) for group in given for one in group if isinstance(one, str)}
+    assert LOCKED & tools <= {"markdown-it-py"}, "which `rich` needs as well"
+    sizes = {name: sum(map(size, distribution(name).files or ())) for name in LOCKED}
+    assert all(sizes.values()), "the lock and this environment have gone apart"
+    total = sum(sizes.values()) / 1e6
+    assert total < HEAVY_MB, sorted(sizes.items(), key=lambda one: -one[1])[:5]
+
+
+def size(file: PackagePath) -> int:
+    """In bytes; 0 of what this machine has compiled."""
+    there = Path(str(file.locate()))
+    return there.stat().st_size if there.suffix != ".pyc" and there.is_file() else 0
 
 
 def test_the_image_has_the_environment_alone() -> None:
@@ -131,6 +162,32 @@ def test_the_workflow_builds_this_file_and_writes_only_where_it_pushes() -> None
             assert "${{" not in step.get("run", ""), "no text of an event is run by a shell"
             if "uses" in step:
                 assert re.search(r"@(v\d+|[0-9a-f]{40})$", step["uses"])
+
+
+def test_the_workflow_builds_on_a_digest_and_pushes_on_the_same() -> None:
+    build, push = WORKFLOW["jobs"]["build"], WORKFLOW["jobs"]["push"]
+    assert push["needs"] == "build"
+    assert build["outputs"] == {"base": "${{ steps.base.outputs.base }}"}
+    for job, base in ((build, "steps.base"), (push, "needs.build")):
+        [step] = [step for step in job["steps"] if "build-push-action" in step.get("uses", "")]
+        assert step["with"]["build-args"] == f"BASE=${{{{ {base}.outputs.base }}}}"
+
+
+@pytest.mark.parametrize(("digest", "code"), [(f"sha256:{'0' * 64}", 0), ("", 1), ("error", 1)])
+def test_the_workflow_s_way_to_the_digest(tmp_path: Path, digest: str, code: int) -> None:
+    """With a stand-in for docker, which says what it was asked."""
+    [step] = [step for step in WORKFLOW["jobs"]["build"]["steps"] if step.get("id") == "base"]
+    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\necho {digest}\n')
+    (tmp_path / "docker").chmod(0o755)
+    output = tmp_path / "output"
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": "/dev/null"}
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=ROOT, env=env, check=False)
+    assert done.returncode == code
+    asked = (tmp_path / "asked").read_text().strip()
+    assert asked == f"buildx imagetools inspect {ARGUMENTS['BASE']} --format {{{{.Manifest.Digest}}}}"
+    if code == 0:
+        assert output.read_text() == f"base={ARGUMENTS['BASE']}@{digest}\n"
+    assert output.exists() == (code == 0)
 
 
 def test_the_workflow_starts_what_it_built_as_the_deployment_does() -> None:

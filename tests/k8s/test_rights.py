@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 
-from quarantine.sandbox.kubeapi import KubeApi, Rule, User, rules_of, serve
+from quarantine.sandbox.kubeapi import KubeApi, Rule, User, serve
 from quarantine.sandbox.kubeapi.faults import LoggedRequest
-from quarantine.sandbox.kubeapi.routing import parse_path
 from quarantine.sandbox.prometheus import PrometheusServer
 from tests.adapters.kube.support import eventually, open_cluster
 from tests.adapters.kube.test_permissions import RULES as DOCUMENTED
 from tests.adapters.kube.test_permissions import everything
+from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World, world
 from tests.k8s.conftest import OVERLAYS, Manifest, overlay
+from tests.k8s.rights import granted, rights, used
 
 NUMBERS = count()
-LEASE = {(verb, "coordination.k8s.io", "leases", "quarantine-system") for verb in ("get", "update", "create")}
-Right = tuple[str, str, str, str]  # verb, API group, resource, namespace ("" where it is everywhere)
-
-
-def granted(name: str) -> tuple[Rule, ...]:
-    """The rules of all roles of an overlay."""
-    return tuple(rule for m in overlay(name) if m["kind"] in {"ClusterRole", "Role"} for rule in rules_of(m))
-
-
-def rights(rules: Iterable[Rule]) -> set[Right]:
-    return {
-        (verb, group, resource, rule.namespace)
-        for rule in rules
-        for verb in rule.verbs
-        for group in rule.api_groups
-        for resource in rule.resources
-    }
-
-
-def used(requests: Iterable[LoggedRequest], rules: Iterable[Rule]) -> set[Right]:
-    """What these requests took, each as the right of `rules` that let it by. Fails for one that none lets by."""
-    found: set[Right] = set()
-    for request in requests:
-        target = parse_path(request.path)
-        assert target is not None, f"{request.path} is no resource"
-        # The log calls a watch WATCH.
-        method = "GET" if request.method == "WATCH" else request.method
-        asked = target.attributes(method, dict(parse_qsl(request.query)))
-        let_by = [rule for rule in rules if rule.allows(asked)]
-        assert let_by, f"nothing lets by {asked}"
-        found |= {(asked.verb, asked.group, asked.full_resource, rule.namespace) for rule in let_by}
-    return found
+BUSY = timedelta(minutes=1)  # what a machine that does much else may take
+LEASES = ("coordination.k8s.io", "leases", "quarantine-system")
+LEASE = {(verb, *LEASES) for verb in ("get", "update", "create")}
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -102,7 +76,7 @@ def test_the_adapter_uses_each_and_no_other(tmp_path: Path) -> None:
     api.create({"kind": "Node", "metadata": {"name": "n1"}})
     with serve(api) as server:
         api.gate.users = (User("quarantine", "t0ken", rules=rules),)
-        cluster = open_cluster(server.write_kubeconfig(tmp_path / "kubeconfig", user="quarantine"))
+        cluster = open_cluster(server.write_kubeconfig(tmp_path / "kubeconfig", user="quarantine"), sync_within=BUSY)
         try:
             api.requests.clear()
             assert everything(api, cluster) == []
@@ -124,18 +98,22 @@ def cluster(tmp_path: Path, live_prometheus: PrometheusServer) -> Iterator[World
         yield made
 
 
-def run_as_granted(cluster: World, name: str) -> tuple[set[Right], tuple[Rule, ...]]:
-    """One cycle with the rights of an overlay, and in its mode; a GPU is hot. What it used, of what it has."""
+def as_granted(cluster: World, name: str, **changes: Any) -> tuple[Rule, ...]:
+    """The account of an overlay, in its mode; a GPU is hot. Its rules."""
     rules = granted(name)
+    cluster.api.create({"kind": "Namespace", "metadata": {"name": "quarantine-system"}})
     cluster.api.gate.users = (User("quarantine", "t0ken", rules=rules),)
     cluster.kube.write_kubeconfig(cluster.folder / "kubeconfig", user="quarantine")
     cluster.heat(cluster.nodes[1])
-    cluster.write_settings(mode=name)
+    times = {"lasts": "4s", "renew_within": "3s", "every": "300ms"}
+    leader = {"elect": True, "namespace": "quarantine-system", **times}
+    cluster.write_settings(mode=name, leader=leader, **changes)
     cluster.api.requests.clear()
-    done = cluster.run_once()
-    assert done.exit_code == 0, done.output
-    assert not [request for request in cluster.api.requests if request.status in {401, 403}]
-    return used(cluster.api.requests, rules), rules
+    return rules
+
+
+def refused(cluster: World) -> list[LoggedRequest]:
+    return [request for request in cluster.api.requests if request.status in {401, 403}]
 
 
 def by_job(document: dict[str, Any]) -> None:
@@ -144,14 +122,40 @@ def by_job(document: dict[str, Any]) -> None:
         document["spec"]["correlation"] = {"by": ["job"], "within": "15m"}
 
 
-def test_a_cycle_that_observes_uses_all_that_it_has(cluster: World) -> None:
+def test_an_elected_process_that_observes_uses_all_that_it_has(cluster: World) -> None:
     cluster.write_policies(by_job)
-    took, rules = run_as_granted(cluster, "observe")
-    assert took == rights(rules) - {("watch", "", "nodes", ""), *LEASE}, "a process watches, and is elected"
+    rules, log = as_granted(cluster, "observe", cycle={"interval": "1s", "deadline": "15s"}), cluster.folder / "run.log"
+    with running(cluster) as process:
+        until(lambda: said(log, "1 finding on 4 nodes"), "it leads, and has looked", 90)
+        until(lambda: used(cluster.api.requests, rules) == rights(rules), "it uses all of it", 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert used(cluster.api.requests, rules) == rights(rules)
+    assert refused(cluster) == []
     assert cluster.untouched()
 
 
-def test_a_cycle_that_acts_has_what_it_needs(cluster: World) -> None:
-    took, _ = run_as_granted(cluster, "enforce")
-    assert took >= {("patch", "", "nodes", ""), ("patch", "", "nodes/status", ""), ("create", "", "events", "default")}
+def test_an_elected_process_that_acts_has_what_it_needs(cluster: World) -> None:
+    """What it does not use here is for drains and procedures."""
+    rules, log = as_granted(cluster, "enforce", cycle={"interval": "1s", "deadline": "15s"}), cluster.folder / "run.log"
+    with running(cluster) as process:
+        until(lambda: len(cluster.told) == 1, "the machine is taken out, and people are asked", 90)
+        until(lambda: said(log, "nothing to do"), "all is done", 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    left = rights(rules) - used(cluster.api.requests, rules)
+    assert {resource for _, _, resource, _ in left} <= {"pods", "pods/eviction", "jobs"}, left
+    assert refused(cluster) == []
     assert cluster.marked() == [cluster.nodes[1]]
+
+
+@pytest.mark.parametrize(("name", "there"), [("observe", 6), ("enforce", 14)])
+def test_the_doctor_of_each_overlay_has_no_fault_to_find_in_its_rights(cluster: World, name: str, there: int) -> None:
+    """And takes no more of them than the controller has."""
+    rules = as_granted(cluster, name)
+    done = cluster.quarantine("doctor", "--output", "json")
+    found = [one for one in json.loads(done.stdout)["findings"] if one["check"] == "Kubernetes rights"]
+    assert f"{there} rights that the controller uses are there" in [one["sentence"] for one in found]
+    assert {one["level"] for one in found} <= {"good", "note"}, found
+    assert used(cluster.api.requests, rules) == {("list", "", "nodes", ""), ("get", *LEASES)}
+    assert refused(cluster) == []

@@ -16,7 +16,7 @@ from quarantine.adapters.policyfiles.loader import check_paths
 from quarantine.cli.main import app
 from quarantine.core.model import Mode
 from quarantine.rulebook import PolicyFiles
-from quarantine.scheduler import GRACE_S
+from quarantine.scheduler import GRACE_S, LEAVE_S
 from quarantine.settings import Settings, listen_address, load
 from tests.k8s.conftest import OVERLAYS, ROOT, Manifest, container_of, overlay, pod_of, the
 
@@ -109,8 +109,13 @@ def test_the_network_lets_by_what_the_settings_name(tmp_path: Path) -> None:
     assert source["podSelector"]["matchLabels"].items() <= pod_of(manifests)["metadata"]["labels"].items()
 
 
-def test_it_gets_longer_to_end_in_than_it_takes() -> None:
-    assert pod_of(overlay("observe"))["spec"]["terminationGracePeriodSeconds"] > GRACE_S + 10
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_it_gets_longer_to_end_in_than_it_takes(name: str, tmp_path: Path) -> None:
+    """The running step, the thread that renews the Lease, and the request that lets it go."""
+    read = settings(overlay(name), tmp_path)
+    takes = GRACE_S + read.leader.renew_within.total_seconds() + read.kubernetes.timeout.total_seconds()
+    assert takes <= LEAVE_S
+    assert pod_of(overlay(name))["spec"]["terminationGracePeriodSeconds"] >= LEAVE_S + 10
 
 
 def test_the_probes_ask_what_is_served() -> None:

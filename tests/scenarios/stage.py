@@ -244,7 +244,7 @@ def stage(
             "cluster": "scenario",
             "mode": "enforce",
             "policies": [str(folder / "policies")],
-            "prometheus": {"url": prometheus, "timeout": "60s"},
+            "prometheus": {"url": prometheus, "timeout": "60s", "clock_tolerance": "0s"},  # its clock is not simulated
             "cycle": {"deadline": "60s"},
             "kubernetes": {"kubeconfig": str(folder / "kubeconfig"), "timeout": "30s"},
             "tickets": {"kind": "directory", "directory": str(folder / "tickets")},
