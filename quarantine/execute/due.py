@@ -33,21 +33,31 @@ SPEECH = frozenset({Effect.TICKET, Effect.REPLACE, Effect.NOTIFY, Effect.CLOSE, 
 _ORDER = list(Effect)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
+Place = tuple[bool, datetime, datetime, str, int]  # in the order of what is tried
+
 
 def trying(
     view: LedgerView, snapshot: Snapshot, made: Plan, earliest: Mapping[Asking, datetime], now: datetime
 ) -> list[PendingEffect]:
     """What is wanted and has rested, in order. `earliest`: what this process knows better."""
     state = view.state
+    reports = {pending.case: order(pending) for pending in view.pending if pending.effect is Effect.TICKET}
+
+    def turn(pending: PendingEffect) -> tuple[Place, int]:
+        # A swap is asked for after the fault was reported, also where only the report was tried before.
+        own = order(pending)
+        after = reports.get(pending.case, own) if pending.effect is Effect.REPLACE else own
+        return max(own, after), _ORDER.index(pending.effect)
+
     return [
         pending
-        for pending in sorted(view.pending, key=order)
+        for pending in sorted(view.pending, key=turn)
         if wanted(pending, state.cases[pending.case], state, snapshot, made)
         and rested(pending, state.cases[pending.case], earliest.get(asking(pending)), now)
     ]
 
 
-def order(pending: PendingEffect) -> tuple[bool, datetime, datetime, str, int]:
+def order(pending: PendingEffect) -> Place:
     """Oldest decision first, a case's effects as they follow one another; evictions that were refused go after others.
 
     What is said to providers and people comes last of all, or the machines of all cases would wait for one who does not

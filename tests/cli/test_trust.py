@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -40,12 +39,10 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 
 
 @pytest.fixture(autouse=True)
-def at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(render, "console", lambda: Console(width=110))
-        stop_at(patched, NOW)
-        yield
+    monkeypatch.setattr(render, "console", lambda: Console(width=110))
+    stop_at(monkeypatch, NOW)
 
 
 def stop_at(patched: pytest.MonkeyPatch, now: datetime) -> None:

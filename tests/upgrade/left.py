@@ -22,9 +22,7 @@ from quarantine.ledger.verify import Sound
 from quarantine.ports import LedgerView
 from quarantine.settings import load as load_settings
 from tests.upgrade import recording
-from tests.upgrade.town import CLUSTER, TOKEN, Town, town
-
-SIMULATED = {"QUARANTINE_PROMETHEUS__CLOCK_TOLERANCE": "0s"}  # Prometheus' own clock is not
+from tests.upgrade.town import CLUSTER, SIMULATED, TOKEN, Town, town
 
 
 @dataclass

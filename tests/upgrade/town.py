@@ -64,6 +64,8 @@ SHOWN = Scenario.model_validate(
     }
 )
 
+SIMULATED = {"QUARANTINE_PROMETHEUS__CLOCK_TOLERANCE": "0s"}  # Prometheus' own clock is not
+
 
 @dataclass
 class Town:
