@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
@@ -17,14 +16,7 @@ from quarantine.core.errors import QuarantineError, Refused, SchemaMismatch, Sup
 from quarantine.health import Health
 from quarantine.leadership import Leadership
 from quarantine.metrics import OwnMetrics
-
-
-class Heart(Protocol):
-    """Who hears that the controller lives."""
-
-    def beat(self) -> None:
-        """It does."""
-        ...
+from quarantine.ports import Heart
 
 
 @dataclass(slots=True)
@@ -54,7 +46,7 @@ class Turns:
                 raise
             report = None  # it was another's in the middle, for longer than the Lease lasts: so is the term by now
         if report is None or report.ceded:
-            if report is not None and report.at is not None:
+            if report is not None:
                 self._show(report)
             if self.controller.executor.stopping():
                 return report  # whatever is asked now may hang, and the Lease is let go only once this has ended
@@ -80,14 +72,15 @@ class Turns:
         return True
 
     def _told(self, report: CycleReport) -> CycleReport:
-        if not (report.ceded and report.at is None):
-            self._show(report)
+        self._show(report)
         if self.heart is not None and self.health.ready().good:
             self.heart.beat()
         return report
 
     def _show(self, report: CycleReport) -> None:
-        """On the probes and as metrics. A defect of what only shows must not end what it shows."""
+        """On the probes and as metrics, where it came to look. A defect of what only shows ends nothing."""
+        if report.ceded and report.at is None:
+            return
         for show in (self.health.after, self.metrics.after):
             try:
                 show(report)

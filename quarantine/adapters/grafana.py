@@ -25,7 +25,7 @@ from quarantine.core.errors import AnnotatorRefused, AnnotatorUnavailable
 from quarantine.core.marks import shorten
 
 _PATH = "/api/annotations"
-_WHOLE = 5.0  # seconds for a look-up and a write together: the cycle waits for them
+_WHOLE = 5.0  # seconds for a look-up, and for a write: the cycle waits for them
 _LONGEST = 300  # characters of a line
 _ERRORS = Errors(unavailable=AnnotatorUnavailable, uncertain=AnnotatorUnavailable, refused=AnnotatorRefused)
 

@@ -158,7 +158,7 @@ class _Look:
         return found
 
     def _missing(self, node: Node, named: Sequence[Offence], seen: int | None) -> Iterator[Offence]:
-        lacking = max((counted(offence.evidence.value or 0) or 0 for offence in named), default=0)
+        lacking = max(map(_lack, named), default=0)
         before = self._before(node, named)
         stock = absence.stock(node, self.kind, self._pool(node), seen, lacking, len(named), before)
         if stock.complete:
@@ -175,7 +175,7 @@ class _Look:
         """As many as the readings that miss some ever saw of a node; None where one does not say what it sees now."""
         lacks: dict[str, int] = {}
         for offence in named:
-            key, lack = offence.evidence.source, counted(offence.evidence.value or 0) or 0
+            key, lack = offence.evidence.source, _lack(offence)
             lacks[key] = max(lack, lacks.get(key, 0))
         now = self._seen_by(node) if lacks else {}
         if not lacks or not lacks.keys() <= now.keys():
@@ -302,3 +302,8 @@ def _failure(answers: Mapping[str, Answer]) -> Failed | None:
 def selects(selector: Mapping[str, str], node: Node) -> bool:
     """Whether a node has all the labels of a selector."""
     return all(node.labels.get(key) == value for key, value in selector.items())
+
+
+def _lack(offence: Offence) -> int:
+    """How many devices it misses; 0 where that is no number."""
+    return counted(offence.evidence.value or 0) or 0

@@ -14,19 +14,12 @@ from quarantine.core.snapshot import Snapshot
 from quarantine.digest import Digest
 from quarantine.notices import Teller
 from quarantine.paging import Paging
+from tests.boards import Clock
 from tests.chaos.sim_world import Channel, Phone, Slack, WholeBook
 from tests.core.invariants.kube import Trouble
 from tests.core.world import NOW, quarantined, rules
 
 HOURS = timedelta(hours=1)
-
-
-@dataclass
-class Clock:
-    at: datetime = NOW
-
-    def now(self) -> datetime:
-        return self.at
 
 
 @dataclass

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +20,7 @@ from quarantine.sandbox.ports_free import free_port
 from quarantine.sandbox.postgres import PostgresServer
 from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World
+from tests.pages import page
 
 LASTS, RENEW_WITHIN, CYCLE = 3, 2, 1  # seconds
 TAKES_OVER = LASTS + CYCLE + 6  # and what a look, a cycle and a busy machine take
@@ -42,14 +41,7 @@ class Replica:
     @property
     def word(self) -> str:
         """What it says when it is asked whether it is ready; empty where it cannot be reached."""
-        try:
-            with urllib.request.urlopen(f"http://{self.listen}/readyz", timeout=2) as answer:
-                text: str = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            text = error.read().decode()
-        except OSError:
-            text = ""
-        return text
+        return page(self.listen, "readyz")
 
     @property
     def leads(self) -> bool:

@@ -10,8 +10,6 @@ import sqlite3
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -24,6 +22,7 @@ from quarantine.scheduler import GRACE_S
 from tests.adapters.prometheus.standin import Standin
 from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World
+from tests.pages import page
 
 SOON = GRACE_S  # what hangs is waited for as long: sooner, nothing was waited for, however busy the machine is
 LONG = 90.0  # seconds: what a start may take there
@@ -134,20 +133,10 @@ def test_while_another_leads_its_lease_is_left_alone(cluster: World) -> None:
     kind, name, namespace = LEASE
     made = cluster.api.create({"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec})
     with running(cluster) as process:
-        until(lambda: "another leads, and this one waits" in ready(listen), "it waits for its turn", LONG)
+        until(lambda: "another leads, and this one waits" in page(listen, "readyz"), "it waits for its turn", LONG)
         stopped(process)
     assert cluster.api.get(*LEASE) == made
     assert cluster.untouched()
-
-
-def ready(listen: str) -> str:
-    try:
-        with urllib.request.urlopen(f"http://{listen}/readyz", timeout=2) as answer:
-            return str(answer.read().decode())
-    except urllib.error.HTTPError as error:
-        return str(error.read().decode())
-    except OSError:
-        return ""
 
 
 def test_while_the_ledger_hangs_nothing_was_begun_and_the_lease_is_let_go(cluster: World) -> None:

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +22,7 @@ from quarantine.ledger.schema import REVISION
 from quarantine.sandbox.kubeapi import Fault, User
 from quarantine.sandbox.kubeapi.auth import MASTERS
 from quarantine.sandbox.ports_free import free_port
+from tests.pages import page
 from tests.upgrade.left import Left, left_by, rows_of
 from tests.upgrade.nextversion import NEXT, let_this_code_be_the_next, upgrade_to_next
 from tests.upgrade.town import GUARDED, Town
@@ -181,7 +180,7 @@ class Running:
     @property
     def word(self) -> str:
         """What it says when it is asked whether it is ready; empty where it cannot be reached."""
-        return self._asked("readyz")
+        return page(self.listen, "readyz")
 
     @property
     def ready(self) -> bool:
@@ -190,18 +189,10 @@ class Running:
 
     def failed(self) -> int:
         """How many cycles failed, by its own metrics."""
-        found = re.search(r'^quarantine_cycles_total\{outcome="failed"\} (\S+)', self._asked("metrics"), re.MULTILINE)
+        found = re.search(
+            r'^quarantine_cycles_total\{outcome="failed"\} (\S+)', page(self.listen, "metrics"), re.MULTILINE
+        )
         return int(float(found[1])) if found else 0
-
-    def _asked(self, page: str) -> str:
-        try:
-            with urllib.request.urlopen(f"http://{self.listen}/{page}", timeout=2) as answer:
-                text: str = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            text = error.read().decode()
-        except OSError:
-            text = ""
-        return text
 
 
 @contextmanager
