@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from quarantine.adapters import web as module
 from quarantine.adapters.tickets.web import Web, base_url, secret_of
+from quarantine.adapters.web import client as module
 from quarantine.adapters.web import retry_after
 from quarantine.core.errors import TicketsRefused, TicketsUnavailable, TicketsUncertain
 

@@ -7,14 +7,11 @@ raises `unavailable`, and a definite no `refused`. Secrets are in no error, and 
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from threading import Timer
@@ -22,23 +19,18 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 import requests
-from pydantic import SecretStr
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from quarantine.adapters.exchange import CURRENT, BreakableAdapter, Exchange
+from quarantine.adapters.web.patience import LIMITED, retry_after
 from quarantine.core.errors import Refused, Unavailable
 from quarantine.core.marks import shorten
 
 WAIT = 10.0  # seconds for the connection, and for each piece of the answer
 WHOLE = 30.0  # seconds for all requests of one call of the port
 LARGEST = 16 * 1024 * 1024  # bytes of an answer: a page of a hundred of GitHub's longest bodies fits
-_LONGEST_SECRET = 8192
 _SHORTEST = 6  # characters of a secret that is looked for in an answer: a shorter one is in many a word
-_LONGEST_WAIT = 86_400.0  # seconds that a far side may ask us to stay away
-# Where a far side says "too many" without saying for how long: GitHub's documentation asks for "at least one minute"
-# after a secondary limit, PagerDuty's for a back-off "of a few minutes".
-_LIMITED = timedelta(minutes=1)
 _SAID = 200  # characters of the far side's own words in an error
 
 
@@ -59,45 +51,6 @@ class Errors:
     unavailable: type[Unavailable]  # nothing was done
     uncertain: type[Unavailable]  # it may have been done
     refused: type[Refused]
-
-
-def secret_of(value: SecretStr | None, file: Path | None, what: str, *, refused: type[Refused]) -> Callable[[], str]:
-    """Reads a secret whenever it is called, so that a rotated file counts. It raises `refused` without one."""
-
-    def read() -> str:
-        if file is None:
-            text = value.get_secret_value() if value is not None else ""
-        else:
-            try:
-                with file.open("rb") as handle:
-                    text = handle.read(_LONGEST_SECRET + 1).decode("ascii")
-            except (OSError, UnicodeDecodeError):
-                raise refused(f"the {what} cannot be read from {file}: mount it, or set it right") from None
-        text = text.strip()
-        if not text or len(text) > _LONGEST_SECRET or not (text.isascii() and text.isprintable()):
-            raise refused(f"the {what} is empty, or is no single line of ASCII: set it right")
-        return text
-
-    return read
-
-
-def base_url(url: str, what: str, *, plain: bool = False) -> str:
-    """The URL without its last slash; `what`: whose it is, "ticket system". Raises ValueError, with no secret in it.
-
-    Only https, or http on loopback (`plain`: http anywhere, where nothing secret is sent); no user, no query.
-    """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError(f"the URL of the {what} cannot be read: write https://host/path") from None
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(f"the URL of the {what} has a user or a password in it: set the token option instead")
-    if not host or parts.query or parts.fragment:
-        raise ValueError(f"the URL of the {what} must have a host, and no query and no fragment")
-    if parts.scheme != "https" and not (parts.scheme == "http" and (plain or _is_loopback(host))):
-        raise ValueError(f"the URL of the {what} must begin with https:// (http:// only on loopback)")
-    return url.rstrip("/")
 
 
 class Web:
@@ -290,7 +243,7 @@ class Call:
             status == HTTPStatus.FORBIDDEN and (after is not None or b"rate limit" in content.lower())
         )
         if limited:
-            raise self._web.errors.unavailable(said, retry_after=after or _LIMITED)
+            raise self._web.errors.unavailable(said, retry_after=after or LIMITED)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.REQUEST_TIMEOUT:
             raise self._unsure(wrote)(said, retry_after=after)
         raise self._web.errors.refused(said)
@@ -336,39 +289,6 @@ class _Header(AuthBase):
         return r
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """Of Retry-After (seconds or a date), else of X-RateLimit-Reset (a time) where nothing remains; a day at most."""
-    said = headers.get("Retry-After", "").strip()
-    if said.isascii() and said.isdigit():
-        return _span(float(said))
-    if said:
-        try:
-            when = parsedate_to_datetime(said)
-        except ValueError:
-            return None
-        return _span(((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds())
-    reset = headers.get("X-RateLimit-Reset", "").strip()
-    remaining = headers.get("X-RateLimit-Remaining", "").strip()
-    if remaining == "0" and reset.isascii() and reset.isdigit():  # GitHub: seconds since 1970
-        return _span(float(reset) - now.timestamp())
-    with suppress(ValueError):  # Jira: ISO 8601, in its answers of 429
-        when = datetime.fromisoformat(reset)
-        if remaining in ("", "0") and when.tzinfo is not None:
-            return _span((when - now).total_seconds())
-    return None
-
-
-def _span(seconds: float) -> timedelta:
-    return timedelta(seconds=min(max(seconds, 0.0), _LONGEST_WAIT))
-
-
 def plain(text: str) -> str:
     """On one line, without anything that does not print: control characters, marks of direction, lone surrogates."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
