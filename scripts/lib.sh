@@ -5,6 +5,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export PATH="$root/.venv/bin:$PATH"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+# Some hundred processes of this program are started by the tests: without what is kept, each compiles all of it anew.
+unset PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 3; }

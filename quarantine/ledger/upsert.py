@@ -110,7 +110,9 @@ class Writes:
         """
         given, parts = dict(parameters), []
         for number, (shape, rows) in enumerate(self._all):
-            varying = _varying(shape, rows)
+            # One row or several, and no finer: each way in which rows are alike would be a statement of its own, to be
+            # made and kept here and planned and kept there.
+            varying = shape.names if len(rows) > 1 else ()
             parts.append((shape, varying))
             given.update(_texts(shape, varying, number, rows))
         return bool(direct.scalar(connection, _together(tuple(parts), condition), given))

@@ -149,3 +149,16 @@ def test_a_load_between_two_decisions_keeps_what_was_read(leader: SqlLedger) -> 
     seen = statements(leader)
     leader.settle(term, "c-1/mark", outcome(Effect.MARK, 1))
     assert len(seen) == 1
+
+
+def test_rows_that_are_alike_in_other_columns_are_no_other_statement(leader: SqlLedger) -> None:
+    """A controller that runs for months would make and keep ever more of them, each some kilobytes, and Postgres too."""
+    term = leader.take_term("pod-1")
+    seen = statements(leader)
+    two = [[quarantined(2 * n), quarantined(2 * n + 1)] for n in range(1, 5)]
+    two[1] = [replace(one, node="node-7") for one in two[1]]
+    two[2] = [replace(one, reason="a" * (n + 1), pool="b" * n) for n, one in enumerate(two[2])]
+    two[3] = [replace(one, at=NOW + n * timedelta(seconds=1)) for n, one in enumerate(two[3])]
+    for both in two:
+        leader.record(term, both)
+    assert len({one for one in seen if one.startswith("WITH found")}) == 1

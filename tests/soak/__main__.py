@@ -27,6 +27,7 @@ def main() -> int:
         size=Size(nodes=given.nodes, faults=given.faults, gangs=max(2, given.nodes // 30), seed=given.seed),
         step=timedelta(seconds=given.step),
         period=given.period,
+        warm=given.cycles // 4 if given.warm_up is None else given.warm_up,
         every=given.every,
         trace=given.trace,
     )
@@ -49,7 +50,7 @@ def main() -> int:
         if kept is not None:
             kept.close()
     if given.chart:
-        draw(done.readings, plan.period, given.chart)
+        draw(done.readings, plan.warm, given.chart)
     print(json.dumps(as_json(done, found), indent=2) if given.output == "json" else as_table(done, found))
     return 0 if sound(found) else 1
 
@@ -65,7 +66,7 @@ def line(reading: Reading) -> str:
 
 def judged(done: Soaked) -> list[Said]:
     """The verdict, with what of the soak itself went wrong: then it proves nothing."""
-    found = verdict(done.readings, done.plan.period)
+    found = verdict(done.readings, done.plan.warm)
     ended = done.troubles.get("ended", 0)
     text = f"cycles that came to their end: {ended} of {sum(done.troubles.values())}"
     found.append(Said(ended >= 0.9 * done.plan.cycles, text))
@@ -78,7 +79,7 @@ def as_table(done: Soaked, found: Sequence[Said]) -> str:
     """For people."""
     last, took = done.readings[-1], figures(done.readings)
     lines = [
-        f"{done.plan.cycles} cycles of {done.plan.size.nodes} nodes; the first {done.plan.period} are the warm-up",
+        f"{done.plan.cycles} cycles of {done.plan.size.nodes} nodes; the first {done.plan.warm} are the warm-up",
         f"a cycle took {took['p50']:.2f} s (median), {took['p95']:.2f} s (95 of 100)",
         "the world saw: " + ", ".join(f"{number:,} {what}" for what, number in last.told.items()),
         *(f"{'ok  ' if one.good else 'BAD '} {one.text}" for one in found),
@@ -108,7 +109,8 @@ def _arguments() -> argparse.Namespace:
     asked.add_argument("--nodes", type=int, default=1000)
     asked.add_argument("--faults", type=float, default=0.15, help="new ones in a cycle, on average")
     asked.add_argument("--step", type=int, default=30, help="seconds of simulated time from cycle to cycle")
-    asked.add_argument("--period", type=int, default=150, help="cycles between two leaps of the clock; the warm-up")
+    asked.add_argument("--period", type=int, default=150, help="cycles between two leaps of the clock")
+    asked.add_argument("--warm-up", type=int, help="cycles that have no say in the verdict; a quarter of them")
     asked.add_argument("--every", type=int, default=20, help="cycles between two readings")
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--output", choices=("table", "json"), default="table")

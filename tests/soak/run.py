@@ -41,7 +41,8 @@ class Plan:
     cycles: int
     size: Size
     step: timedelta  # of simulated time, from cycle to cycle
-    period: int  # cycles between two leaps of the clock; the first is the warm-up
+    period: int  # cycles between two leaps of the clock
+    warm: int  # cycles of the warm-up
     every: int = 20  # cycles between two readings
     trace: bool = False
 
@@ -197,7 +198,7 @@ class _Turn:
 
     def _trace(self) -> None:
         """What is held since the first reading after the warm-up, and was not before."""
-        if self._number < self._plan.period:
+        if self._number < self._plan.warm:
             return
         if not tracemalloc.is_tracing():
             tracemalloc.start()

@@ -24,7 +24,7 @@ from tests.soak.world import Size
 WARM, CLEAN, ALL = 20, 44, 60  # cycles: until it has settled, until it begins to leak, all
 POLICIES = ("gpu-hot", "gpu-memory-hot", "nvlink-errors", "gpu-lost", "infiniband-link-down")
 SIZE = Size(nodes=40, faults=0.5, gangs=4, budget="50%", policies=POLICIES)
-PLAN = Plan(cycles=ALL, size=SIZE, step=timedelta(seconds=60), every=4, period=WARM)
+PLAN = Plan(cycles=ALL, size=SIZE, step=timedelta(seconds=60), every=4, period=WARM, warm=WARM)
 _LEAKED = f"{Snapshot.__module__}.{Snapshot.__qualname__}"
 # Its whole life is the warm-up of a long one, so these two have no say here.
 SETTLES_LATER = ("memory", "live Python objects")

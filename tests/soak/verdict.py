@@ -41,7 +41,7 @@ class Said:
 
 
 def after_warm_up(readings: Sequence[Reading], warm: int) -> list[Reading]:
-    """Those after the first period: from then on as much is forgotten as comes."""
+    """Those after the warm-up: from then on as much is forgotten as comes, and what is kept for use is there."""
     return [one for one in readings if one.cycle > warm]
 
 
