@@ -19,6 +19,7 @@ import structlog
 
 from quarantine.core.alarms import Alarm, Urgency
 from quarantine.core.errors import Refused, Unavailable
+from quarantine.pacing import Tries
 from quarantine.ports import Clock, Pager
 
 AT_ONCE = 10  # calls to one pager in a cycle; what is left waits for the next one
@@ -43,12 +44,12 @@ class _Call(NamedTuple):
     stands: bool
 
 
-class _Failed(NamedTuple):
-    """How often in a row an alarm could not be told, and until when it rests."""
+@dataclass(slots=True)
+class _Failed:
+    """An alarm that could not be told, and rests."""
 
-    tries: int
-    until: datetime
-    refused: _Call | None  # it rests as it was said; None: whatever it says by then
+    tries: Tries = field(default_factory=Tries)
+    refused: _Call | None = None  # it rests as it was said; None: whatever it says by then
 
 
 @dataclass(slots=True)
@@ -58,8 +59,7 @@ class _Kept:
     fired: dict[str, _Said] = field(default_factory=dict)
     to_clear: dict[str, Alarm] = field(default_factory=dict)
     failed: dict[str, _Failed] = field(default_factory=dict)
-    tries: int = 0  # of the pager itself
-    earliest: datetime | None = None
+    tries: Tries = field(default_factory=Tries)  # of the pager itself
 
     def begins(self, over: Mapping[str, Alarm]) -> None:
         """What stands is said anew; what is `over`, and what was said, is cleared where it does not stand."""
@@ -69,16 +69,17 @@ class _Kept:
     def tries_of(self, call: _Call) -> int:
         """How often in a row this alarm could not be told."""
         failed = self.failed.get(call.alarm.key)
-        return failed.tries if failed is not None else 0
+        return failed.tries.count if failed is not None else 0
 
     def rests(self, call: _Call, now: datetime) -> bool:
         """Whether it is too early to try this again."""
         failed = self.failed.get(call.alarm.key)
-        return failed is not None and now < failed.until and failed.refused in (None, call)
+        return failed is not None and not failed.tries.due(now) and failed.refused in (None, call)
 
     def took(self, call: _Call, now: datetime) -> None:
         """The far side has it."""
-        key, self.tries, self.earliest = call.alarm.key, 0, None
+        key = call.alarm.key
+        self.tries.done()
         self.failed.pop(key, None)
         if call.stands:
             self.fired[key] = _Said(call.alarm, now)
@@ -88,18 +89,23 @@ class _Kept:
 
     def refused(self, call: _Call, now: datetime) -> None:
         """The far side will have none of it, as it is or for the moment."""
-        self.failed[call.alarm.key] = _Failed(self.tries_of(call) + 1, now + LONGEST_WAIT, call)
+        self._fails(call, now, refused=call, at_least=LONGEST_WAIT)
 
     def unanswered(self, call: _Call, now: datetime) -> None:
         """It may have been done: what stands is said again whatever was said before, and what ends is cleared."""
-        tries = self.tries_of(call) + 1
         self.fired[call.alarm.key] = _Said(call.alarm, None)
-        self.failed[call.alarm.key] = _Failed(tries, now + _wait(tries), None)
+        self._fails(call, now)
 
     def put_off(self, now: datetime, asked: timedelta) -> None:
         """The pager itself is let rest, for what it asked or longer."""
-        self.tries += 1
-        self.earliest = now + min(max(_wait(self.tries), asked), LONGEST_WAIT)
+        self.tries.failed(now, LONGEST_WAIT, at_least=min(asked, LONGEST_WAIT))
+
+    def _fails(
+        self, call: _Call, now: datetime, *, refused: _Call | None = None, at_least: timedelta | None = None
+    ) -> None:
+        failed = self.failed.setdefault(call.alarm.key, _Failed())
+        failed.refused = refused
+        failed.tries.failed(now, LONGEST_WAIT, at_least=at_least)
 
 
 @dataclass(slots=True)
@@ -134,7 +140,7 @@ class Paging:
         kept.to_clear |= {key: said.alarm for key, said in kept.fired.items()}
         kept.to_clear = {key: alarm for key, alarm in kept.to_clear.items() if key not in wanted}
         kept.failed = {key: one for key, one in kept.failed.items() if key in wanted or key in kept.to_clear}
-        if kept.earliest is not None and now < kept.earliest:
+        if not kept.tries.due(now):
             return None
         trouble, silent = None, 0
         for call in _due(pager, kept, wanted, now)[:AT_ONCE]:
@@ -181,7 +187,3 @@ def _due(pager: Pager, kept: _Kept, wanted: Mapping[str, Alarm], now: datetime) 
     found += [(1, now, _Call(alarm, stands=False)) for alarm in kept.to_clear.values()]
     found.sort(key=lambda one: (kept.tries_of(one[2]), *one[:2], _RANK[one[2].alarm.urgency]))
     return [call for _, _, call in found if not kept.rests(call, now)]
-
-
-def _wait(tries: int) -> timedelta:
-    return min(timedelta(seconds=2 ** min(tries, 9)), LONGEST_WAIT)
