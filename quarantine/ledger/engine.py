@@ -26,6 +26,7 @@ from quarantine.ledger.url import is_sqlite, parse_url
 CONNECT = timedelta(seconds=5)
 STATEMENT = timedelta(seconds=30)  # longer than any statement of a cycle; a hung one must not hold the cycle
 LOCK = timedelta(seconds=10)  # how long to wait for another writer
+_COMPILED = 150  # statements that are kept as text: a controller's own, with half as many to spare
 _RECENT_S = 1.0
 _USED = "quarantine_used"  # when a connection was used last, by the monotonic clock
 _PREPARE = "prepare_threshold"  # psycopg's; not libpq's, so it is no text
@@ -51,6 +52,7 @@ def make_engine(url: str | URL) -> Engine:
         max_overflow=3,
         pool_timeout=LOCK.total_seconds(),
         pool_recycle=1800,
+        query_cache_size=_COMPILED,
         connect_args=_postgres_arguments(parsed),
     )
     event.listen(engine, "do_connect", _connect_postgres)

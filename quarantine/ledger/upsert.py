@@ -32,7 +32,8 @@ from quarantine.ledger import direct
 Insert = postgresql.Insert | sqlite.Insert
 Row = dict[str, Any]
 
-_STATEMENTS = 512  # that are kept: as many as a ledger needs, with some to spare
+_STATEMENTS = 64  # that are kept, of those for one table and of those for several: what is asked again is among them
+_MANY = 200  # rows for which it counts what has to be sent
 
 
 def insert_into(connection: Connection, table: Table) -> Insert:
@@ -110,9 +111,7 @@ class Writes:
         """
         given, parts = dict(parameters), []
         for number, (shape, rows) in enumerate(self._all):
-            # One row or several, and no finer: each way in which rows are alike would be a statement of its own, to be
-            # made and kept here and planned and kept there.
-            varying = shape.names if len(rows) > 1 else ()
+            varying = _varying(shape, rows)
             parts.append((shape, varying))
             given.update(_texts(shape, varying, number, rows))
         return bool(direct.scalar(connection, _together(tuple(parts), condition), given))
@@ -189,9 +188,15 @@ def _together(parts: tuple[tuple[Shape, tuple[str, ...]], ...], condition: Updat
 
 
 def _varying(shape: Shape, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The columns that are not the same in all rows: those are an array each, and the others a single parameter."""
+    """The columns that are an array each; the others are a single parameter.
+
+    Of few rows all are or none: each way in which rows are alike would be a statement of its own, to be made and kept
+    here and planned and kept there. Of many, a value that is the same in all of them is sent once.
+    """
+    if len(rows) <= _MANY:
+        return shape.names if len(rows) > 1 else ()
     first = rows[0]
-    return tuple(name for name in shape.names if any(row[name] != first[name] for row in rows)) if len(rows) > 1 else ()
+    return tuple(name for name in shape.names if any(row[name] != first[name] for row in rows))
 
 
 def _texts(shape: Shape, varying: Sequence[str], number: int, rows: Sequence[Row]) -> dict[str, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import combinations
 
 from quarantine.core import promql
 from quarantine.core.model import Device, DeviceKind, Node
@@ -88,12 +89,19 @@ _NODE = Node(
 
 
 def _spellings(reading: Reading) -> Iterator[Sequence[Labels]]:
-    """By which labels devices may be named: all of the group's, those that are not empty, or a node's alone."""
+    """By which labels devices may be named: all of the group's, those that are not empty, or a node's alone.
+
+    One question may be about several that are named in different ways.
+    """
     full = _SAMPLE.labels(reading.signal.device, 0)
-    yield [{label: full.get(label, "") for label in reading.group}]
-    yield [{label: full[label] for label in reading.group if label in full}]
-    for label in reading.node_key:
-        yield [{label: full.get(label, "node-0")}]
+    each = [
+        {label: full.get(label, "") for label in reading.group},
+        {label: full[label] for label in reading.group if label in full},
+        *({label: full.get(label, "node-0")} for label in reading.node_key),
+    ]
+    for count in range(1, len(each) + 1):
+        for some in combinations(each, count):
+            yield some
 
 
 def _device(reading: Reading) -> Device:
