@@ -100,8 +100,7 @@ def _spellings(reading: Reading) -> Iterator[Sequence[Labels]]:
         *({label: full.get(label, "node-0")} for label in reading.node_key),
     ]
     for count in range(1, len(each) + 1):
-        for some in combinations(each, count):
-            yield some
+        yield from combinations(each, count)
 
 
 def _device(reading: Reading) -> Device:
