@@ -27,7 +27,7 @@ from quarantine.core.case import Case, Effect, Finding, HeldBy, Phase, Step
 from quarantine.core.decision import Action, Kind
 from quarantine.core.draft import Draft
 from quarantine.core.marks import shorten
-from quarantine.core.model import Verdict
+from quarantine.core.model import Mode, Verdict
 from quarantine.core.policy import Rules
 from quarantine.core.providers import spec_of
 from quarantine.core.signs import in_utc
@@ -222,6 +222,9 @@ def _remind(draft: Draft, case: Case, filing: Filing, what: str, text: str) -> N
 
 
 def _comment(draft: Draft, case: Case, reason: str, **fields: object) -> None:
+    """Where the installation only observes nothing is said: once it enforces it is, where it is true still."""
+    if draft.mode is Mode.OBSERVE:
+        return
     fields = {"effects": (Effect.COMMENT,), **fields}
     draft.emit(draft.about_case(Kind.DECIDED, Action.COMMENT, case, reason, **fields))
 

@@ -36,7 +36,8 @@ def budgets_hold(c: Cycle) -> None:
         }  # that a pool grows costs none
         out = {n.name for n in pool if n.name in marked or n.unschedulable or not n.ready} - coming
         out |= {n.name for n in pool if _stranded(c, n, pool, out)} - coming
-        if node.name not in out:
+        # What is of no use for now since others of its domain are still to be let in, costs nothing while that is so.
+        if node.name not in out and not _stranded(c, node, pool, out | coming):
             assert len(out) < budget.limit_out, "too many are out for any reason"
             spares = budget.spares
             assert spares is None or d.severity is Severity.FATAL or len(out) < spares, "no spare is left"

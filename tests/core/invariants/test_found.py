@@ -189,3 +189,17 @@ def test_a_succeeded_process_does_not_mark_a_node_whose_case_a_person_has_ended_
     node = world.kube.held["node-2"]
     assert (node.taints, node.unschedulable) == ((), False)
     assert not any(key.startswith("quarantine.gpu/") for key in (*node.labels, *node.annotations))
+
+
+def test_a_machine_whose_domain_waits_for_another_at_the_gate_costs_nothing_to_take_out() -> None:
+    """A domain is of no use while one that it needs is still to be let in: that is no budget's to keep in service."""
+    domain = {"gate": {"burnIn": "burn-in"}, "domain": {"by": "domain", "machines": 2}}
+    budget = {"budget": {"quarantined": 1, "unavailable": 1, "perHour": 1}}
+    world = World(law([policy(response={"notify": False})], [{**POOL, **domain, **budget}]))
+    world.cycle()
+    world.join("node-1")
+    world.cycle()
+    assert [(case.node, case.gate) for case in world.open_cases()] == [("node-1", True)]
+    world.prom.bad["gpu-hot"] = {world.gpus["node-0"][0]}
+    world.cycle()  # and the invariants are looked at
+    assert [case.node for case in world.open_cases() if case.marked] == ["node-1", "node-0"]

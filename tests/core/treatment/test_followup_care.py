@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from quarantine.core.case import Effect
+from quarantine.core.case import Effect, HeldBy
 from quarantine.core.decision import Action, Decision, Kind
 from quarantine.core.filings import unsaid
+from quarantine.core.model import Mode
 from quarantine.core.state import evolve
 from quarantine.core.tickets import Heard, Ticket, TicketState
 from tests.core.treatment.test_followup import agreed, filed
@@ -53,6 +54,22 @@ def test_a_reminder_that_has_become_untrue_is_not_said() -> None:
     life.plan()
     assert unsaid(life.case) == ()
     assert not life.case.is_pending(Effect.COMMENT)
+
+
+def test_while_the_installation_observes_nothing_is_said_and_all_of_it_once_it_enforces() -> None:
+    """A reminder that is due, and a ticket that was filed twice; people are told all the same."""
+    life = filed(agreed(acknowledge="4h"))
+    said = life.tickets["desk", "T-1"]
+    assert isinstance(said, Heard)
+    life.tickets["desk", "T-1"] = replace(said, others=(Ticket("T-9", life.case.id, "open"),))
+    life.mode = Mode.OBSERVE
+    made = life.wait(timedelta(hours=5)) + life.cycles(2)
+    assert [decision.action for decision in made if decision.effects] == []
+    assert HeldBy.PROVIDER in life.held
+    life.mode = Mode.ENFORCE
+    life.cycles(3)
+    assert sorted(remark.key.split("-")[0] for remark in life.case.remarks) == ["duplicate", "remind"]
+    assert all(remark.said for remark in life.case.remarks)
 
 
 def test_several_remarks_are_said_one_at_a_time_and_what_cannot_be_said_is_told_people() -> None:
