@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 from structlog.contextvars import bind_contextvars, bound_contextvars
 
-from quarantine import loglines
+from quarantine import loglines, whose
 from quarantine.blindspots import blind_spots
 from quarantine.core import rulefiles
 from quarantine.core.decision import State
@@ -149,16 +149,19 @@ class Controller:
         with suppress(QuarantineError):
             self.observer.rules = self.executor.rules = self._law().rules
 
-    def look_at_schema(self) -> None:
-        """Raises SchemaMismatch where the ledger has another schema than this code, and LedgerUnavailable."""
+    def look_at_ledger(self) -> None:
+        """Raises SchemaMismatch where it has another schema than this code, OtherCluster where it is another cluster's
+        than the one that is seen, LedgerUnavailable and ClusterUnavailable where that is not known.
+        """
         self.ledger.policy_runs()  # a few rows: the schema is looked at with whatever is asked
+        whose.require_same(self.executor.cluster, self.ledger)
 
     def _cycle(self) -> CycleReport:
         watch = Stopwatch()
         # The ledger comes first: where it cannot be written, nothing may be done to the cluster (invariant 8).
         self._still_leads()
         if self._term is None:
-            self._term = self.ledger.take_term(self.holder)
+            self._term = self._new_term()
             bind_contextvars(term=self._term)
         else:
             self.ledger.record(self._term, ())  # one that was succeeded while it had nothing to write learns it here
@@ -204,6 +207,15 @@ class Controller:
             asked=self.observer.asked,
             ceded=ceded,
         )
+
+    def _new_term(self) -> int:
+        """Of the trail of the cluster that is seen, and of no other's."""
+        identity = whose.identity_of(self.executor.cluster)
+        self._still_leads()  # the answer may have taken long
+        term = self.ledger.take_term(self.holder, identity)
+        if identity is None:
+            structlog.get_logger().warning(whose.UNTOLD)
+        return term
 
     def _still_leads(self) -> None:
         """Raises `_Ceded`: a process may have been paused for long, or asked to stop, between any two lines."""

@@ -19,7 +19,7 @@ from quarantine import __version__
 from quarantine.controller import CycleReport
 from quarantine.core.case import Effect
 from quarantine.core.decision import Action, Decision, Kind, State
-from quarantine.core.errors import LedgerUnavailable, SchemaMismatch
+from quarantine.core.errors import LedgerUnavailable, OtherCluster, SchemaMismatch
 from quarantine.core.law import Law
 from quarantine.core.model import Mode
 from quarantine.gauges import gauges
@@ -84,7 +84,7 @@ class OwnMetrics(Collector):
         if report.law is not None:
             self._show_zeros(report.law)
         self._completed = report.at if report.error is None else self._completed
-        self._writable = not isinstance(report.error, LedgerUnavailable | SchemaMismatch)
+        self._writable = not isinstance(report.error, LedgerUnavailable | SchemaMismatch | OtherCluster)
         self._stood = tuple(gauges(report)) or self._stood
         self._count(report)
 

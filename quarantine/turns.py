@@ -1,7 +1,8 @@
 """What a process does at each turn of its timer: a cycle where it leads, and else only what keeps it ready to.
 
-A process whose ledger has another schema than its code can do nothing, for as long as that is so. It stands aside: it
-lets the Lease go, for a process of the version that can, and does not take it again.
+A process whose ledger has another schema than its code, or is another cluster's than the one that it sees, can do
+nothing for as long as that is so. It stands aside: it lets the Lease go, for a process of the version or with the
+settings that can, and does not take it again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from quarantine.controller import Controller, CycleReport
-from quarantine.core.errors import QuarantineError, Refused, SchemaMismatch, Superseded, Unavailable
+from quarantine.core.errors import OtherCluster, QuarantineError, Refused, SchemaMismatch, Superseded, Unavailable
 from quarantine.health import Health
 from quarantine.leadership import Leadership
 from quarantine.metrics import OwnMetrics
@@ -50,12 +51,12 @@ class Turns:
                 self._show(report)
             if self.controller.executor.stopping():
                 return report  # whatever is asked now may hang, and the Lease is let go only once this has ended
-            self._look_at_schema(leadership)
+            self._look_at_ledger(leadership)
             self._stand_by(leadership)
             return report
         self._told(report)
-        if isinstance(report.error, SchemaMismatch) and not self.controller.executor.stopping():
-            self._look_at_schema(leadership)
+        if isinstance(report.error, SchemaMismatch | OtherCluster) and not self.controller.executor.stopping():
+            self._look_at_ledger(leadership)
             if self._aside:
                 self._stand_by(leadership)
         return report
@@ -99,14 +100,14 @@ class Turns:
         else:
             self.health.standby(leadership.leader)
 
-    def _look_at_schema(self, leadership: Leadership) -> None:
-        """Have this process take part or not, by the schema of its ledger. One that does not answer changes nothing.
+    def _look_at_ledger(self, leadership: Leadership) -> None:
+        """Have this process take part or not, by its ledger's schema, and by whose it is. No answer changes nothing.
 
-        Only the schema counts: a row that cannot be read is as unreadable to every other process of this version.
+        Nothing else counts: a row that cannot be read is as unreadable to every other process of this version.
         """
         try:
-            self.controller.look_at_schema()
-        except SchemaMismatch as error:
+            self.controller.look_at_ledger()
+        except (SchemaMismatch, OtherCluster) as error:
             if not self._aside:
                 structlog.get_logger().error(f"this process stands aside, so that another one can lead: {error}")
             self._aside = str(error)

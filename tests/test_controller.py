@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from quarantine.adapters.tickets.targets import only
 from quarantine.controller import Controller, Saying
 from quarantine.core.case import Effect
 from quarantine.core.decision import Action, Decision, State
-from quarantine.core.errors import LedgerUnavailable, Superseded
+from quarantine.core.errors import ClusterRefused, ClusterUnavailable, LedgerUnavailable, OtherCluster, Superseded
 from quarantine.core.model import Mode
 from quarantine.core.policy import Rules
 from quarantine.core.rulefiles import InForce
 from quarantine.core.snapshot import Snapshot
 from quarantine.core.tickets import Update
+from quarantine.ledger.engine import make_engine
 from quarantine.ledger.migrate import upgrade
+from quarantine.ledger.schema import clusters
 from quarantine.notices import Teller
 from quarantine.observe import Observer
 from quarantine.observe.tickets import Follower
@@ -147,7 +151,7 @@ def test_who_steps_down_takes_nothing_that_it_heard_for_news(here: Lab) -> None:
 def test_who_leads_no_more_takes_no_term(here: Lab) -> None:
     made = controller(here)
     here.executor.leads = lambda: False
-    other = here.ledger.take_term("b, the holder of the Lease")
+    other = here.ledger.take_term("b, the holder of the Lease", here.kube.uid)
     report = made.cycle()
     assert (report.ceded, report.at, report.error) == (True, None, None)
     assert "another process may lead" in report.sentence
@@ -169,7 +173,7 @@ def test_who_led_again_takes_a_new_term(here: Lab) -> None:
     made.cycle()
     here.executor.leads = lambda: False
     made.cycle()
-    here.ledger.take_term("b, which led meanwhile")
+    here.ledger.take_term("b, which led meanwhile", here.kube.uid)
     here.executor.leads = lambda: True
     assert made.cycle().error is None
 
@@ -211,8 +215,62 @@ def test_the_executor_is_asked_for_the_same_leave(here: Lab) -> None:
     """A cycle that is ceded while it acts says so, and leaves the node alone."""
     made = controller(here)
     asked: list[int] = []
-    here.executor.leads = lambda: asked.append(1) or len(asked) <= 2  # type: ignore[func-returns-value]
+    here.executor.leads = lambda: asked.append(1) or len(asked) <= 3  # type: ignore[func-returns-value]
     before = replace(here.kube.held[NODE])
     assert made.cycle().ceded
     assert here.case.node == NODE, "it was decided while it led"
     assert here.kube.held[NODE] == before
+
+
+# --- Whose trail it is ------------------------------------------------------------------------------------------------
+
+
+def test_of_a_trail_that_is_another_clusters_nothing_is_done_until_it_is_mended(here: Lab) -> None:
+    """A wrong kubeconfig. It goes on trying, and says why it waits."""
+    told: list[str] = []
+    made, here.kube.uid = controller(here, says(told, "board")), "uid-of-another-cluster"
+    for _ in range(3):
+        report = made.cycle()
+        assert isinstance(report.error, OtherCluster)
+        assert report.sentence.startswith("nothing was done in this cycle: the trail of 'test' in ")
+        assert "has the uid uid-of-this-cluster, and in this one it has uid-of-another-cluster" in report.trouble
+    assert (told, here.kube.events, list(here.ledger.decisions())) == ([], {}, [])
+    pulse = here.ledger.pulse()
+    assert pulse is not None
+    assert pulse.holder == "lab", "who has the term keeps it"
+    here.kube.uid = "uid-of-this-cluster"
+    assert made.cycle().error is None
+    assert here.case.node == NODE
+
+
+def test_a_cluster_that_does_not_say_which_one_it_is_gets_no_term(here: Lab) -> None:
+    def away() -> str:
+        raise ClusterUnavailable("the API server does not answer")
+
+    made, here.kube.identity = controller(here), away  # type: ignore[method-assign]
+    assert isinstance(made.cycle().error, ClusterUnavailable)
+    here.ledger.record(here.term, ())
+
+
+def test_without_the_right_to_ask_a_trail_of_some_clusters_is_left_alone(here: Lab) -> None:
+    made, here.kube.identity = controller(here), refused  # type: ignore[method-assign]
+    report = made.cycle()
+    assert isinstance(report.error, OtherCluster)
+    assert "grant this account get on the namespace kube-system" in report.sentence
+
+
+def test_without_the_right_to_ask_a_trail_of_nobody_yet_is_written_and_that_is_said_once(here: Lab) -> None:
+    with make_engine(f"sqlite:///{here.folder.parent / 'ledger.db'}").begin() as connection:
+        connection.execute(update(clusters).values(identity=None))
+    made, here.kube.identity = controller(here), refused  # type: ignore[method-assign]
+    with capture_logs() as said:
+        assert made.cycle().error is None
+        assert made.cycle().error is None
+    assert [line["log_level"] for line in said if "the ledger is not told whose trail this is" in line["event"]] == [
+        "warning"
+    ]
+    assert here.ledger.identity() is None
+
+
+def refused() -> str:
+    raise ClusterRefused("HTTP 403")

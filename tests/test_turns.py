@@ -201,3 +201,56 @@ def test_a_defect_of_what_only_shows_a_cycle_ends_nothing(place: Place, monkeypa
     assert report.error is None
     assert a.leads()
     assert [line["log_level"] for line in said if "kept this cycle from being shown" in line["event"]] == ["error"]
+
+
+# --- A trail of another cluster ---------------------------------------------------------------------------------------
+
+
+def copied(place: Place, name: str) -> Process:
+    """A copy of the installation in another cluster, by the same settings, or one with a wrong kubeconfig."""
+    made = place.process(name)
+    made.here.kube.uid = "uid-of-another-cluster"
+    return made
+
+
+def test_a_process_of_another_cluster_takes_no_lease_and_says_why(place: Place) -> None:
+    leading(place)
+    b = Place(place.database, place.stack, Server(), place.seconds)  # its Lease is in that other cluster
+    made = copied(b, "copy")
+    with capture_logs() as said:
+        made.live(140)
+    assert (b.holder, made.heart.count) == ("", 0)
+    good, sentence = made.ready()
+    assert not good
+    assert "has the uid uid-of-this-cluster, and in this one it has uid-of-another-cluster" in sentence
+    assert made.turns.health.live().good
+    assert len([line for line in said if "this process stands aside" in line["event"]]) == 1
+
+
+def test_a_replica_that_sees_the_right_cluster_leads_in_its_place(place: Place) -> None:
+    """While a correction is rolled out, the Lease is one of the cluster that both of them see."""
+    leading(place).turns.leadership.release()  # type: ignore[union-attr]
+    wrong, right = place.process("wrong"), place.process("right")
+    place.write("UPDATE clusters SET identity = ?", "uid-of-another-cluster")
+    wrong.here.kube.uid = "uid-of-this-cluster"
+    right.here.kube.uid = "uid-of-another-cluster"
+    wrong.live(56)
+    assert not wrong.leads()
+    for _ in range(4):
+        wrong.live(14, right.replica)
+        right.live(14, wrong.replica)
+    assert right.leads()
+    assert right.ready()[0]
+    assert not wrong.ready()[0]
+
+
+def test_once_the_trail_is_its_own_it_leads_by_itself(place: Place) -> None:
+    leading(place).turns.leadership.release()  # type: ignore[union-attr]
+    b = copied(place, "b")
+    b.live(56)
+    assert not b.ready()[0]
+    place.write("UPDATE clusters SET identity = NULL")  # `quarantine db rebind`
+    b.live(56)
+    assert b.leads()
+    assert b.ready()[0]
+    assert b.here.ledger.identity() == "uid-of-another-cluster"

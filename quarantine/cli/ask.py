@@ -124,12 +124,8 @@ def recorded(
     from quarantine import app
     from quarantine.ledger.absent import AbsentLedger
 
-    if not reason.strip() or len(reason) > LONGEST_REASON:
-        raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
-    if any("\ud800" <= letter <= "\udfff" for letter in reason + scope):
-        raise UsageError("what you write must be text: some of its bytes are no characters of this terminal's encoding")
-    now = app.CLOCK.now()
-    blank = Request("", kind, "", reason.strip(), _who(), "cli", now, until=until(now), scope=scope)
+    why, now = worded(reason, scope), app.CLOCK.now()
+    blank = Request("", kind, "", why, who(), "cli", now, until=until(now), scope=scope)
     asked = [replace(blank, id=uuid.uuid4().hex, node=node) for node in nodes]
     given = settings(config, database_url)
     with app.reader(given) as ledger:
@@ -142,6 +138,15 @@ def recorded(
         for request in asked:
             ledger.ask(request)
     return asked
+
+
+def worded(reason: str, *others: str) -> str:
+    """The reason as it is kept. Raises UsageError where it, or something else that was written, cannot be kept."""
+    if not reason.strip() or len(reason) > LONGEST_REASON:
+        raise UsageError(f"--reason must say why, in at most {LONGEST_REASON} characters")
+    if any("\ud800" <= letter <= "\udfff" for letter in "".join((reason, *others))):
+        raise UsageError("what you write must be text: some of its bytes are no characters of this terminal's encoding")
+    return reason.strip()
 
 
 def as_data(request: Request) -> dict[str, object]:
@@ -162,7 +167,8 @@ def _about_its_case(request: Request, state: State) -> Request:
     return request if case is None else replace(request, case=case.id)
 
 
-def _who() -> str:
+def who() -> str:
+    """Who writes the command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

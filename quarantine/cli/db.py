@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quarantine.cli import records, render
-from quarantine.cli.options import Config, DatabaseUrl, Exit, Output, OutputFormat, friendly, settings
+from quarantine.cli import ask, records, render
+from quarantine.cli.options import (
+    BriefFormat,
+    Config,
+    DatabaseUrl,
+    Exit,
+    Output,
+    OutputFormat,
+    Reason,
+    fail,
+    friendly,
+    settings,
+)
 from quarantine.cli.trails import All, Cluster, Progress, known, opened
 
 if TYPE_CHECKING:
@@ -62,6 +74,44 @@ def rebuild(
     _tell(made, output, write=write)
     if any(one.unfit_count or (one.counted and not one.written) for one in made):
         raise typer.Exit(Exit.NO)
+
+
+@db.command()
+@friendly
+def rebind(
+    reason: Reason,
+    cluster: Cluster = None,
+    config: Config = None,
+    database_url: DatabaseUrl = None,
+    output: BriefFormat = Output.TABLE,
+) -> None:
+    """Let another cluster go on with the trail: one that was made anew. A controller that runs is stopped."""
+    from quarantine import app
+    from quarantine.ledger import rebind as rebinding
+
+    why, actor = ask.worded(reason), f"{ask.who()} (cli)"
+    with opened(config, database_url, cluster) as (engine, own):
+        known(engine, own)
+        made = rebinding.rebind(engine, own, reason=why, actor=actor, now=app.CLOCK.now())
+    if made is None:
+        raise fail(f"the ledger does not know whose the trail of {own} is, so there is nothing to forget", Exit.NO)
+    if output is Output.JSON:
+        records.as_json(asdict(made))
+        return
+    was = f"that of the cluster whose namespace kube-system has the uid {made.identity}"
+    typer.echo(render.safe(f"The trail of {made.cluster} was {was}."))
+    typer.echo(f"It is now that of whichever controller begins next to write it (decision {made.seq}).")
+    typer.echo(_becomes_of(made.open_cases))
+
+
+def _becomes_of(cases: int) -> str:
+    """What happens to the open cases of a cluster that was made anew, in words: see docs/machines.md."""
+    if not cases:
+        return "No case is open."
+    return (
+        f"{cases:,} case{' is' if cases == 1 else 's are'} open. One whose machine is in the new cluster goes on, and "
+        "its mark is put back; one whose machine is not is retired within six hours (a week, if the provider was told)."
+    )
 
 
 def _tell(made: Sequence[Rebuilt], output: Output, *, write: bool) -> None:

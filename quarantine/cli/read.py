@@ -136,10 +136,11 @@ def _with_sight(given: Settings, account: Account) -> tuple[Account, QuarantineE
 
 def _seen(given: Settings, name: str, *, known: bool) -> tuple[list[str] | None, QuarantineError | None]:
     """What the policies see now (None: there is no such node), and why that could not be asked."""
-    from quarantine import app
+    from quarantine import app, whose
 
     try:
         with app.parts(given, watch=False, acts=False) as parts:
+            whose.require_same(parts.cluster, parts.ledger)
             node = parts.cluster.nodes().get(name)
             if node is None:
                 return (["it is no node of the cluster now"] if known else None), None

@@ -82,6 +82,7 @@ def _run(given: Settings, *, once: bool) -> None:
     stops = [stop.set]
     _asked_to_stop(stops)
     with ExitStack() as stack:
+        stack.callback(_deaf, stop)
         stack.enter_context(logs.of_a_process())
         metrics, health = _served(given, stack)
         found = _connected(given, metrics, health, stack, stop)
@@ -115,6 +116,15 @@ def _asked_to_stop(stops: Sequence[Callable[[], None]]) -> None:
     threading.Thread(target=_see_off, args=(reading, stops), name="leave", daemon=True).start()
     for number in _STOPS:
         signal.signal(number, lambda *_: None)
+
+
+def _deaf(stop: threading.Event) -> None:
+    """Once it was asked to stop and all is closed: Python's handlers go before the process does, and one more signal
+    would kill it. Not sooner, or a program that is begun would be deaf as well.
+    """
+    if stop.is_set():
+        for number in _STOPS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _see_off(signals: int, stops: Sequence[Callable[[], None]]) -> None:
@@ -226,12 +236,13 @@ def plan(
     output: OutputFormat = Output.TABLE,
 ) -> None:
     """What the controller would decide now, and why. Changes nothing."""
-    from quarantine import app
+    from quarantine import app, whose
     from quarantine.core.law import without_records
 
     given = settings(config, database_url, mode=mode)
     set_up_logging("error", given.log.format, given)
     with app.parts(given, watch=False, acts=False) as parts:
+        whose.require_same(parts.cluster, parts.ledger)
         view = parts.ledger.load()
         snapshot = parts.observer.snapshot(view, cluster=given.cluster, mode=given.mode, actor=app.ACTOR)
         render.plan(without_records(parts.law.plan(snapshot)), output)

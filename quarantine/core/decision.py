@@ -47,11 +47,12 @@ class Action(StrEnum):
     APPROVE = "approve"  # whether another machine may be asked for
     DEFER = "defer"  # another machine is not to be asked for before a time
     COUNT = "count"  # how large a pool is, where that has changed: what rates of failure are measured by
+    REBIND = "rebind"  # a person's word that another cluster goes on with the trail
 
 
-# What is only kept on record, of the rules and the pools: nothing is done to a machine by it, and a ledger that has no
-# more than these knows nothing of any machine.
-RECORDS = frozenset({Action.POLICY, Action.COUNT})
+# What is only kept on record, of the rules, the pools and the trail itself: nothing is done to a machine by it, and a
+# ledger that has no more than these knows nothing of any machine.
+RECORDS = frozenset({Action.POLICY, Action.COUNT, Action.REBIND})
 
 # What the outcome of an effect is about.
 ACTION_OF: Mapping[Effect, Action] = {

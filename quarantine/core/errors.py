@@ -12,7 +12,8 @@ QuarantineError
 │   └── AnnotatorUnavailable
 ├── Refused               a dependency answered no, and will again until somebody changes something (exit 3)
 │   ├── ClusterRefused, TicketsRefused, NotifierRefused, PagerRefused, AnnotatorRefused
-│   └── SchemaMismatch    the ledger's schema is older or newer than the code
+│   ├── SchemaMismatch    the ledger's schema is older or newer than the code
+│   └── OtherCluster      the ledger's trail is another cluster's than the one that is seen
 ├── EvictionBlocked       a disruption budget is in the way for now
 ├── EvictionImpossible    a pod will never be let go as things are
 ├── Conflict              the object changed since it was read; read again and plan again
@@ -95,6 +96,10 @@ class AnnotatorRefused(Refused):
 
 class SchemaMismatch(Refused):
     """The ledger has another schema than this code."""
+
+
+class OtherCluster(Refused):
+    """The trail is another cluster's than the one that answers, or whose it is cannot be told: nothing is written."""
 
 
 class EvictionBlocked(QuarantineError):

@@ -60,7 +60,9 @@ def check_rights(patient: Patient) -> Iterator[Finding]:
             later.append(right)
     for (need, without), lacking in missing.items():
         told = f"missing: the right to {_joined(lacking)}; without it {without}"
-        yield (warning if need is Need.TELL else fault)(told, "grant it to this account, see docs/permissions.md")
+        yield (warning if need in {Need.TELL, Need.GUARD} else fault)(
+            told, "grant it to this account, see docs/permissions.md"
+        )
     if held:
         yield good(
             f"{held} right{'s' if held != 1 else ''} that the controller uses {'are' if held != 1 else 'is'} there"
@@ -82,7 +84,7 @@ def _needed_to_look(right: Right, rules: Rules | None) -> bool:
     if right.need is Need.GANGS and rules is not None:
         asked = (policy.spec.correlation for policy in rules.policies)
         return any(one is not None and "job" in one.by for one in asked)
-    return right.need in {Need.LOOK, Need.LEAD}
+    return right.need in {Need.LOOK, Need.LEAD, Need.GUARD}
 
 
 def check_leader(patient: Patient) -> Iterator[Finding]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 
-from quarantine import app
-from quarantine.core.errors import UsageError
+from quarantine import app, whose
+from quarantine.core.errors import OtherCluster, QuarantineError, UsageError
 from quarantine.core.units import format_duration
-from quarantine.doctor.finding import Finding, fault, good, note, warning
+from quarantine.doctor.finding import Finding, Skipped, fault, good, note, warning
 from quarantine.doctor.patient import Patient
 from quarantine.ledger.absent import AbsentLedger
 from quarantine.ledger.ownrights import own_rights
@@ -34,6 +35,34 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield from _pulse(pulse, patient)
     if not is_sqlite(parsed):
         yield from _role(url)
+
+
+def check_whose(patient: Patient) -> Iterator[Finding]:
+    """Whether the trail is that of the cluster that answers here."""
+    name = patient.settings.cluster
+    with ExitStack() as stack:
+        try:
+            book = app.reader(patient.settings)
+            stack.enter_context(book)
+            known = book.identity()
+        except QuarantineError:
+            raise Skipped("the ledger cannot be read") from None
+        if isinstance(book, AbsentLedger):
+            return  # as was said
+        seen = whose.identity_of(patient.answering_cluster())
+        try:
+            book.require_same(seen)
+        except OtherCluster as error:
+            yield fault(str(error))
+            return
+    if known is not None:
+        yield good(f"the trail of {name} is that of this cluster")
+    elif seen is None:
+        yield note(f"whose the trail of {name} is cannot be told", "grant the right to get namespaces, see above")
+    else:
+        yield note(
+            f"the ledger does not know yet whose the trail of {name} is", "start `quarantine run`, which keeps it"
+        )
 
 
 def _embedded(patient: Patient) -> Iterator[Finding]:

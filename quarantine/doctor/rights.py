@@ -21,6 +21,7 @@ class Need(StrEnum):
     GANGS = "gangs"  # who acts, and policies that look which machines run one job
     ACT = "act"  # who acts
     TELL = "tell"  # who acts, and can do without
+    GUARD = "guard"  # everybody, and can do without as long as the ledger does not know its cluster
     RUN = "run"  # procedures that are Jobs
     LEAD = "lead"  # replicas
 
@@ -39,6 +40,8 @@ def rights(leases: str, lease: str, jobs: Collection[str]) -> Iterator[Right]:
     nothing = "nothing is decided: a cluster that is not seen is not healthy"
     yield Right(Need.LOOK, Access("list", "nodes"), nothing)
     yield Right(Need.LOOK, Access("watch", "nodes"), nothing)
+    unguarded = "another cluster could write this trail, and a trail that is known to be ours is not written"
+    yield Right(Need.GUARD, Access("get", "namespaces", name="kube-system"), unguarded)
     yield Right(Need.GANGS, Access("list", "pods"), "no drain begins, and nothing is reset, rebooted or replaced")
     yield Right(Need.ACT, Access("patch", "nodes"), "findings are recorded, and no machine is taken out")
     yield Right(

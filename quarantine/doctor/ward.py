@@ -30,6 +30,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("signals", signals.check_shares),
     ("queries", signals.check_queries),
     ("ledger", ledger.check),
+    ("trail", ledger.check_whose),
     ("Slack", slack.check),
     ("tickets", tickets.check),
     ("alarms", outward.check),

@@ -69,6 +69,13 @@ class AbsentLedger(_Absent):
         """None."""
         return frozenset()
 
+    def identity(self) -> str | None:
+        """It is nobody's yet."""
+        return None
+
+    def require_same(self, identity: str | None) -> None:
+        """It is nobody's yet."""
+
     def ask(self, request: Request) -> None:
         """Raises UsageError: there is nobody to ask."""
         raise UsageError(

@@ -92,7 +92,7 @@ def rebuild(
         with _folded(connection, cluster, progress) as made:
             found = _compared(made, shown)
             if write and found.counted and not found.unfit_count:
-                writer.take_term(connection, cluster, "quarantine db rebuild", now)
+                writer.succeed(connection, cluster, "quarantine db rebuild", now)
                 made.copy(DERIVED)
                 made.answers.copy(cluster)
                 found = replace(found, written=True)

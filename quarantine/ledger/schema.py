@@ -2,39 +2,56 @@
 
 `body` is the canonical text of the record (see `codec`), and what is read back. The columns beside it are for indexes
 and for people with SQL. Every table has a `cluster` column: several clusters may share one Postgres. Rows are written
-by `writer` and `inforce` alone, except `requests`, to which anybody may append. `migrations/` makes the same tables;
-`drift` proves it.
+by `writer` and `inforce` alone, except `requests`, to which anybody may append. Those that only reports and histories
+read are in `recordtables`. `migrations/` makes the same tables; `drift` proves it.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
-    DateTime,
-    Dialect,
     ForeignKeyConstraint,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
-    TypeDecorator,
+    and_,
+    literal_column,
 )
 
-REVISION = "0006"  # of the schema that this code reads and writes: the newest file in migrations/versions
+from quarantine.ledger.metadata import METADATA, UtcDateTime
+from quarantine.ledger.recordtables import hold_spans, machines, milestones, pool_sizes, sightings, tickets, versions
 
-METADATA = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
-        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
-    }
-)
+__all__ = [
+    "METADATA",
+    "REVISION",
+    "TRIGGERS",
+    "UtcDateTime",
+    "actions",
+    "cases",
+    "clusters",
+    "decisions",
+    "dismissals",
+    "finds",
+    "hold_spans",
+    "holds",
+    "machines",
+    "milestones",
+    "pending_only",
+    "policy_runs",
+    "policy_versions",
+    "pool_sizes",
+    "requests",
+    "rule_files",
+    "sightings",
+    "tickets",
+    "versions",
+    "words",
+]
+
+REVISION = "0007"  # of the schema that this code reads and writes: the newest file in migrations/versions
 
 # The triggers that keep a table append-only, by dialect; made in the migration, looked for by `drift`.
 TRIGGERS = {
@@ -54,29 +71,6 @@ TRIGGERS = {
     ),
 }
 
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """Aware UTC times on both dialects; SQLite has no zones, so there they are stored as UTC and read as UTC."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To the database. Raises ValueError for a time without a zone."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        utc = value.astimezone(UTC)
-        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """From the database."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
-
-
 clusters = Table(
     "clusters",
     METADATA,
@@ -86,6 +80,8 @@ clusters = Table(
     Column("hash", String(64), nullable=False),  # of the newest decision
     Column("holder", Text, nullable=False),  # who has the term, for people
     Column("updated_at", UtcDateTime, nullable=False),
+    # uid of the namespace kube-system of the cluster that writes it; null: not known yet
+    Column("identity", Text),
 )
 
 decisions = Table(
@@ -124,6 +120,19 @@ Index(
     postgresql_where=about_device,
     # So that the links of a GPU are found by how their names begin, whatever the database's collation.
     postgresql_ops={"device": "text_pattern_ops"},
+)
+# What a policy found of a machine: a condition of whoever asks for it by the index, and in the index's own words, or
+# SQLite does not know that it is the same.
+finds = and_(
+    decisions.c.action.in_([literal_column("'quarantine'"), literal_column("'join'")]), decisions.c.policy.is_not(None)
+)
+Index(
+    None,
+    decisions.c.cluster,
+    decisions.c.case_id,
+    decisions.c.policy,
+    sqlite_where=finds,
+    postgresql_where=finds,
 )
 
 
@@ -250,123 +259,4 @@ policy_runs = Table(
     Column("policy", Text, primary_key=True),
     Column("version", String(64), nullable=False),
     Column("cycles", Integer, nullable=False),  # for which this version was judged, as far as they count
-)
-
-milestones = Table(
-    "milestones",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("case_id", Text, primary_key=True),
-    Column("node", Text, nullable=False),
-    Column("machine", Text, nullable=False),  # the key of `machines`
-    Column("pool", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("signal", Text, nullable=False),
-    Column("device", Text, nullable=False),
-    Column("severity", Text),
-    Column("by_person", Boolean, nullable=False),
-    Column("gate", Boolean, nullable=False),
-    Column("phase", Text, nullable=False),
-    Column("opened_at", UtcDateTime, nullable=False),
-    Column("found_at", UtcDateTime, nullable=False),
-    Column("out_at", UtcDateTime),
-    Column("marked_at", UtcDateTime),
-    Column("drained_at", UtcDateTime),
-    Column("ticket_at", UtcDateTime),
-    Column("asked_at", UtcDateTime),
-    Column("acknowledged_at", UtcDateTime),
-    Column("swapped_at", UtcDateTime),
-    Column("back_at", UtcDateTime),
-    Column("ended_at", UtcDateTime),
-    Column("fate", Text, nullable=False),
-    Column("same_returned", Boolean, nullable=False),
-    Index(None, "cluster", "opened_at"),
-    Index(None, "cluster", "ended_at"),
-    Index(None, "cluster", "machine"),
-)
-
-hold_spans = Table(
-    "hold_spans",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # of the decision that began it
-    Column("key", Text, nullable=False),
-    Column("held_by", Text, nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("until", UtcDateTime),  # null: it stands
-    Column("policy", Text, nullable=False),
-    Column("node", Text, nullable=False),
-    Column("pool", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Index(None, "cluster", "until"),
-    Index(None, "cluster", "since"),
-)
-
-machines = Table(
-    "machines",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("key", Text, primary_key=True),  # core.record.subjects.machine_key
-    Column("node", Text, nullable=False),  # under which it was seen last
-    Column("pool", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("first_at", UtcDateTime, nullable=False),
-    Column("last_at", UtcDateTime, nullable=False),
-    Column("body", Text, nullable=False),  # the Machine as it was recorded last, with what was known of it before
-    Index(None, "cluster", "node"),
-)
-
-# By what names machines were known, and in which decisions: `history` looks here first. A name is in several rows where
-# a Node object was made again, a GPU was moved, or several clusters have seen it.
-sightings = Table(
-    "sightings",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("value", Text, primary_key=True),
-    Column("node_uid", Text, primary_key=True),
-    Column("kind", Text, nullable=False),  # core.record.subjects.SubjectKind
-    Column("node", Text, nullable=False),
-    Column("machine", Text, nullable=False),  # the key of `machines`
-    Column("first_seq", BigInteger, nullable=False),
-    Column("last_seq", BigInteger, nullable=False),
-    Column("first_at", UtcDateTime, nullable=False),
-    Column("last_at", UtcDateTime, nullable=False),
-    Index(None, "value"),
-    Index(None, "machine"),
-)
-
-tickets = Table(
-    "tickets",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("case_id", Text, primary_key=True),
-    Column("ref", Text, primary_key=True),  # what people call it
-    Column("provider", Text, nullable=False),
-    Column("ask", Text, nullable=False),  # report or replace: the stronger one that it was used for
-    Column("filed_at", UtcDateTime, nullable=False),
-    Column("closed_at", UtcDateTime),
-    Index(None, "cluster", "closed_at"),
-)
-
-versions = Table(
-    "versions",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("hash", Text, nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("body", Text, nullable=False),
-)
-
-pool_sizes = Table(
-    "pool_sizes",
-    METADATA,
-    Column("cluster", Text, primary_key=True),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),  # of the decision that counted it
-    Column("pool", Text, nullable=False),
-    Column("nodes", Integer, nullable=False),
-    Column("gpus", Integer, nullable=False),
-    Column("at", UtcDateTime, nullable=False),
-    Index(None, "cluster", "pool", "at"),
 )

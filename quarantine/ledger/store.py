@@ -14,7 +14,7 @@ from quarantine.core.decision import Decision, Request, State, Word
 from quarantine.core.document import Written
 from quarantine.core.errors import UsageError
 from quarantine.core.rulefiles import PolicyRun, RuleFile
-from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, writer
+from quarantine.ledger import inbox, inforce, outbox, projections, revision, said, trail, whose, writer
 from quarantine.ledger.endedholds import ended
 from quarantine.ledger.engine import Opened, make_engine, reading, writing
 from quarantine.ledger.pulse import Pulse, pulse
@@ -107,6 +107,18 @@ class SqlLedger(Opened):
         with reading(self._engine) as connection:
             return ended(connection, self._cluster, since)
 
+    def identity(self) -> str | None:
+        """Of the cluster whose trail this is; None: it is not known yet."""
+        with reading(self._engine) as connection:
+            revision.require(connection)
+            return whose.identity(connection, self._cluster)
+
+    def require_same(self, identity: str | None) -> None:
+        """Raises OtherCluster where the trail is known to be another cluster's, or some cluster's, and this is None."""
+        with reading(self._engine) as connection:
+            revision.require(connection)
+            whose.require(connection, self._cluster, identity)
+
     def pulse(self) -> Pulse | None:
         """The last sign of life of a controller; None where there never was one."""
         with reading(self._engine) as connection:
@@ -122,13 +134,16 @@ class SqlLedger(Opened):
 
     # --- Ledger -------------------------------------------------------------------------------------------------------
 
-    def take_term(self, holder: str) -> int:
-        """Become the writer: earlier terms can write no more, nor the same term of another holder."""
+    def take_term(self, holder: str, identity: str | None = None) -> int:
+        """Become the writer: earlier terms can write no more, nor the same term of another holder.
+
+        Raises OtherCluster where the trail is another cluster's than that of this identity; nothing is written then.
+        """
         self._holder = holder  # before the commit, whose answer may be lost
         self._known = None  # who had the term may have made the tables anew, without a decision
         with writing(self._engine) as connection:
             revision.hold(connection)
-            return writer.take_term(connection, self._cluster, holder, self._now())
+            return writer.take_term(connection, self._cluster, holder, self._now(), identity)
 
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> int:
         """Append decisions, fold them, put their effects into the outbox: one transaction, all or nothing.

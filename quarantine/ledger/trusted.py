@@ -17,7 +17,7 @@ from quarantine.core.draft import JUDGE
 from quarantine.core.record.milestones import Fate
 from quarantine.core.record.trust import Found, Told
 from quarantine.core.record.trust.material import Stretch, Sweep
-from quarantine.ledger.schema import decisions, hold_spans, milestones, policy_versions
+from quarantine.ledger.schema import decisions, finds, hold_spans, milestones, policy_versions
 from quarantine.ledger.text import fit, unescape
 from quarantine.ledger.trail import decoded
 
@@ -193,10 +193,10 @@ def _refuted(
     late = or_(_M.ended_at >= since, _M.ended_at.is_(None))
     false = select(_M.case_id, _M.node, _M.opened_at, _M.ended_at).where(_M.cluster == cluster, _is(Fate.REFUTED), late)
     one = false.cte("one").c
-    # A case is in `milestones` with one policy alone; who joined it, the trail tells.
+    # A case is in `milestones` with one policy alone; who else found something, the trail tells, and an index of it.
     shared = (
         select(d.policy, one.case_id, one.node, one.opened_at, one.ended_at)
-        .where(d.cluster == cluster, d.case_id == one.case_id, d.policy.in_([fit(name) for name in begun]))
+        .where(d.cluster == cluster, d.case_id == one.case_id, finds, d.policy.in_([fit(name) for name in begun]))
         .distinct()
     )
     opened = select(_M.policy, _M.case_id, _M.node, _M.opened_at, _M.ended_at).where(

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Text, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Text, bindparam, func, insert, select, update
 
 from quarantine.core.decision import Decision, State
 from quarantine.core.document import Written
-from quarantine.core.errors import Superseded
-from quarantine.ledger import projections, revision
+from quarantine.core.errors import LedgerUnavailable, Superseded
+from quarantine.ledger import projections, revision, whose
 from quarantine.ledger.chain import GENESIS
 from quarantine.ledger.fold import fold
 from quarantine.ledger.remembered import Remembered
@@ -65,16 +65,41 @@ _FENCED_ADVANCE = (
 _unanswered = requests.c.answered_seq.is_(None)
 
 
-def take_term(connection: Connection, cluster: str, holder: str, now: datetime) -> int:
-    """Take the next term; the cluster's row is made where there is none. No two processes have the same `holder`."""
-    first = {"term": 1, "seq": 0, "hash": GENESIS, "holder": fit(holder), "updated_at": now}
-    statement = insert_into(connection, clusters).values(cluster=cluster, **first)
-    taken = statement.on_conflict_do_update(
-        index_elements=[clusters.c.cluster],
-        set_={"term": clusters.c.term + 1, "holder": fit(holder), "updated_at": now},
-    ).returning(clusters.c.term)
-    term: int = connection.execute(taken).scalar_one()
+def take_term(connection: Connection, cluster: str, holder: str, now: datetime, identity: str | None) -> int:
+    """Take the next term; the cluster's row is made where there is none. No two processes have the same `holder`.
+
+    `identity`: of the cluster that is seen; None: it cannot be told. Raises OtherCluster as `whose.require`.
+    """
+    seen, known = _stored(identity), clusters.c.identity
+    mine = known.is_(None) if seen is None else known.is_(None) | (known == seen)
+    term: int | None = connection.execute(_taking(connection, cluster, holder, now, seen, mine)).scalar_one_or_none()
+    if term is None:
+        whose.require(connection, cluster, identity)
+        raise LedgerUnavailable(f"the ledger gave no term of cluster {cluster!r}; it will be asked again")
     return term
+
+
+def succeed(connection: Connection, cluster: str, holder: str, now: datetime) -> int:
+    """The next term, for what is no cluster's controller: whose the trail is stays as it is."""
+    term: int = connection.execute(_taking(connection, cluster, holder, now)).scalar_one()
+    return term
+
+
+def _taking(
+    connection: Connection,
+    cluster: str,
+    holder: str,
+    now: datetime,
+    identity: str | None = None,
+    where: ColumnElement[bool] | None = None,
+) -> Any:
+    """One statement: of two that come first at once, the second finds there what the first has kept."""
+    taken = {"holder": fit(holder), "updated_at": now}
+    first = {"term": 1, "seq": 0, "hash": GENESIS, "identity": identity, **taken}
+    next_ = {"term": clusters.c.term + 1, "identity": func.coalesce(clusters.c.identity, identity), **taken}
+    statement = insert_into(connection, clusters).values(cluster=cluster, **first)
+    statement = statement.on_conflict_do_update(index_elements=[clusters.c.cluster], set_=next_, where=where)
+    return statement.returning(clusters.c.term)
 
 
 def fence(connection: Connection, cluster: str, term: int, holder: str | None, now: datetime) -> Head:

@@ -80,6 +80,13 @@ class LedgerReader(Protocol):
         """The ids of requests that no decision has answered yet; cheap enough to be asked every second."""
         ...
 
+    def require_same(self, identity: str | None) -> None:
+        """Raises OtherCluster where the trail is known to be another cluster's than this (`Cluster.identity`).
+
+        None: it could not be asked, for want of a right; raised too where the trail is known to be some cluster's.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
@@ -131,8 +138,12 @@ class Ledger(LedgerReader, Protocol):
     Raises LedgerUnavailable, SchemaMismatch, and Superseded where the term is not the writer's any more.
     """
 
-    def take_term(self, holder: str) -> int:
-        """Become the writer: earlier terms can write no more."""
+    def take_term(self, holder: str, identity: str | None = None) -> int:
+        """Become the writer for the cluster of this identity: earlier terms can write no more.
+
+        Where the ledger does not know yet whose the trail is, this is kept. Raises OtherCluster as `require_same`:
+        then nothing is written, and whoever has the term keeps it.
+        """
         ...
 
     def record(self, term: int, decisions: Sequence[Decision], policies: Sequence[Written] = ()) -> int:

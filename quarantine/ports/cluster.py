@@ -17,6 +17,13 @@ from quarantine.core.workload import PodRules, RunStatus, Workloads
 class Cluster(Protocol):
     """The Kubernetes API, as far as it is used."""
 
+    def identity(self) -> str:
+        """What no other cluster is called: the uid of its namespace kube-system, asked afresh.
+
+        Raises ClusterUnavailable, and ClusterRefused where the right to see that namespace is missing.
+        """
+        ...
+
     def nodes(self) -> Mapping[str, Node]:
         """All nodes by name, from a watch-fed cache. Raises ClusterUnavailable when the cache may be stale."""
         ...

@@ -166,6 +166,10 @@ class KubeLine(Line):
     known: dict[str, Node] = field(default_factory=dict)
     alive_at: float = -STALE_AFTER * 2  # never
 
+    def identity(self) -> str:
+        found: str = self.call("identity", self.far.identity)
+        return found
+
     def nodes(self) -> Mapping[str, Node]:
         self.process.point()
         self._watch()

@@ -59,7 +59,7 @@ class Cycles:
 
     def keep_up(self) -> None: ...
 
-    def look_at_schema(self) -> None: ...
+    def look_at_ledger(self) -> None: ...
 
 
 def overtaken(monkeypatch: pytest.MonkeyPatch, *meanwhile: tuple[str, Any]) -> Cycles:
@@ -100,7 +100,7 @@ def test_asked_to_stop_it_asks_the_ledger_nothing_more(monkeypatch: pytest.Monke
     stopping: Any = controller
     stopping.cycle = lambda: ceded
     stopping.keep_up = lambda: read.append("the rules")
-    stopping.look_at_schema = lambda: read.append("the schema")
+    stopping.look_at_ledger = lambda: read.append("the ledger")
     with ExitStack() as stack:
         timer = run._timer(found, stopping, MagicMock(), health, stack)
         timer.stop()

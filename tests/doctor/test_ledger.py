@@ -19,8 +19,11 @@ from quarantine.ledger import grants
 from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.ownrights import own_rights
 from quarantine.ledger.store import open_ledger
+from quarantine.sandbox.kubeapi import Rule, User
 from quarantine.sandbox.postgres import PostgresServer
 from quarantine.settings import Kubernetes, Settings
+from tests.doctor.conftest import Examine, of
+from tests.e2e.worlds import World
 
 KUBECONFIG = """
 current-context: a
@@ -129,3 +132,65 @@ def test_sqlite_that_enforces_in_a_pod_is_refused(tmp_path: Path) -> None:
         found = list(ledger.check(one))
     assert found[0].level is Level.FAULT
     assert "refused" in found[0].sentence
+
+
+# --- Whose trail it is ------------------------------------------------------------------------------------------------
+
+
+def bound(cluster: World, uid: str | None, name: str = "test") -> None:
+    """A ledger that another process has begun to write."""
+    upgrade(cluster.database_url)
+    with open_ledger(cluster.database_url, name, now=lambda: NOW) as book:
+        book.take_term("pod-1", uid)
+
+
+def told_of(cluster: World, examine: Examine, exit_code: int = 0) -> list[str]:
+    return of(examine("trail", exit_code=exit_code), "trail").splitlines()
+
+
+@pytest.fixture
+def anew(cluster: World) -> Iterator[World]:
+    """Without a ledger, before and after."""
+    yield cluster
+    for file in cluster.folder.glob("ledger.db*"):
+        file.unlink()
+
+
+def test_a_trail_of_this_cluster_is_well(anew: World, examine: Examine) -> None:
+    bound(anew, anew.api.get("Namespace", "kube-system")["metadata"]["uid"])
+    assert told_of(anew, examine) == ["good: the trail of test is that of this cluster > "]
+
+
+def test_a_trail_of_another_cluster_is_a_fault_with_what_to_do(anew: World, examine: Examine) -> None:
+    bound(anew, "uid-of-another-cluster")
+    (told,) = told_of(anew, examine, 1)
+    assert told.startswith("fault: the trail of 'test' in sqlite")
+    assert "correct the kubeconfig, cluster or database_url, or run `quarantine db rebind`" in told
+
+
+def test_a_trail_of_nobody_yet_is_told(anew: World, examine: Examine) -> None:
+    bound(anew, None)
+    (told,) = told_of(anew, examine)
+    assert told.startswith("note: the ledger does not know yet whose the trail of test is")
+
+
+@pytest.mark.parametrize(("uid", "level", "code"), [(None, "note", 0), ("uid-of-some-cluster", "fault", 1)])
+def test_without_the_right_to_ask_it_is_said_what_that_means(
+    anew: World, examine: Examine, uid: str | None, level: str, code: int
+) -> None:
+    bound(anew, uid)
+    anew.api.gate.users = (User("quarantine", "t0ken", rules=(Rule(("list", "watch"), ("nodes",)),)),)
+    anew.kube.write_kubeconfig(anew.folder / "kubeconfig", user="quarantine")
+    (told,) = told_of(anew, examine, code)
+    assert told.startswith(f"{level}: ")
+    rights = of(examine("Kubernetes rights", exit_code=1), "Kubernetes rights", "warning")
+    assert "missing: the right to get namespaces; without it another cluster could write this trail" in rights
+
+
+def test_a_ledger_that_cannot_be_read_is_told_once(anew: World, examine: Examine) -> None:
+    upgrade(anew.database_url)
+    with closing(sqlite3.connect(anew.folder / "ledger.db")) as raw, raw:
+        raw.execute("UPDATE alembic_version SET version_num = '0001'")
+    found = examine("ledger", "trail", exit_code=1)
+    assert [f["level"] for f in found if "older than" in f["sentence"]] == ["fault"]
+    assert of(found, "trail") == "note: not looked at, since the ledger cannot be read > "

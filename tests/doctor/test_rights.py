@@ -22,9 +22,10 @@ def test_they_are_those_that_are_documented_and_granted() -> None:
 
 
 def test_names_are_asked_for_where_the_role_has_them() -> None:
-    """Else what is granted for one Lease alone would look as if it were missing."""
+    """Else what is granted for one Lease, or one namespace, alone would look as if it were missing."""
     named = {(r.access.verb, r.access.name) for r in rights(LEASES, LEASE, ()) if r.access.resource == "leases"}
     assert named == {("get", LEASE), ("update", LEASE), ("create", "")}
+    assert [r.access.name for r in rights(LEASES, LEASE, ()) if r.access.resource == "namespaces"] == ["kube-system"]
 
 
 def test_a_right_is_told_as_in_the_documentation() -> None:

@@ -126,6 +126,19 @@ def test_while_it_marks_a_machine_the_mark_is_recorded_and_the_rest_is_left(clus
     assert (len(cluster.told), len(cluster.tickets())) == (1, 1)
 
 
+def test_asked_again_and_again_to_its_last_moment_it_ends_in_order(cluster: World) -> None:
+    """Also while the interpreter puts itself away, when a handler of Python's own is gone already."""
+    log, pause = cluster.folder / "run.log", threading.Event()
+    elected(cluster)
+    with running(cluster) as process:
+        until(lambda: said(log, "nothing to do"), "it leads, and all is well", LONG)
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            pause.wait(0.002)
+    assert process.returncode == 0
+    assert holder(cluster) == ""
+
+
 def test_while_another_leads_its_lease_is_left_alone(cluster: World) -> None:
     listen = elected(cluster)
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")  # noqa: TID251  (as the API has it)

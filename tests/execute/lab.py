@@ -45,6 +45,10 @@ class Kube:
     events: dict[str, NodeEvent] = field(default_factory=dict)
     evicted: list[str] = field(default_factory=list)
     trouble: Exception | None = None
+    uid: str = "uid-of-this-cluster"
+
+    def identity(self) -> str:
+        return self.uid
 
     def nodes(self) -> Mapping[str, Node]:
         return dict(self.held)
@@ -182,7 +186,7 @@ class Lab:
 
     def restart(self) -> None:
         """A new process: it knows what the ledger knows."""
-        self.term = self.ledger.take_term("lab")
+        self.term = self.ledger.take_term("lab", self.kube.uid)
         desk = only("lab", self.tickets)
         self.executor = Executor(self.kube, self.ledger, desk, self.chat, self.clock, self.rules, self.runner)
 

@@ -228,7 +228,7 @@ def test_exactly_once_what_was_seen_of_one_asking_says_nothing_of_the_next(here:
     with pytest.raises(Killed):
         here.act()
     first.tenure += tenures
-    here.term, here.executor = here.ledger.take_term("the first again"), first
+    here.term, here.executor = here.ledger.take_term("the first again", here.kube.uid), first
     here.later(minutes=6)
     here.act()
     assert begun == [run.name]

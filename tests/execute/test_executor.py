@@ -131,7 +131,7 @@ def test_what_happens_during_a_slow_look_at_the_pods_is_seen_after_it(
         here.decide(Action.DRAIN, phase=Phase.DRAINED)
         here.decide(Action.STEP, phase=Phase.SWAP_REQUESTED, effects=(Effect.REPLACE,))
     if succeeded:
-        _while_looking(here, lambda: here.ledger.take_term("another"))
+        _while_looking(here, lambda: here.ledger.take_term("another", here.kube.uid))
         with pytest.raises(Superseded):
             here.act()
     else:

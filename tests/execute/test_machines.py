@@ -162,7 +162,7 @@ def test_whoever_was_succeeded_asks_no_further_pod(here: Lab) -> None:
         def evict(self, ref: object) -> bool:
             gone = here.kube.evict(ref)  # type: ignore[arg-type]
             here.later(seconds=10)
-            here.ledger.take_term("another")
+            here.ledger.take_term("another", here.kube.uid)
             return gone
 
     here.executor.cluster = Slow()  # type: ignore[assignment]

@@ -64,6 +64,7 @@ def test_what_observes_can_only_look() -> None:
         assert rights(granted(name)) == {
             ("list", "", "nodes", ""),
             ("watch", "", "nodes", ""),
+            ("get", "", "namespaces", ""),
             ("list", "", "pods", ""),
             *LEASE,
         }
@@ -149,7 +150,7 @@ def test_an_elected_process_that_acts_has_what_it_needs(cluster: World) -> None:
     assert cluster.marked() == [cluster.nodes[1]]
 
 
-@pytest.mark.parametrize(("name", "there"), [("observe", 6), ("enforce", 14)])
+@pytest.mark.parametrize(("name", "there"), [("observe", 7), ("enforce", 15)])
 def test_the_doctor_of_each_overlay_has_no_fault_to_find_in_its_rights(cluster: World, name: str, there: int) -> None:
     """And takes no more of them than the controller has."""
     rules = as_granted(cluster, name)

@@ -18,6 +18,7 @@ from quarantine.core.rulefiles import PolicyRun, RuleFile
 from quarantine.ledger import guards, migrate
 from quarantine.ledger.engine import make_engine, reading
 from quarantine.ledger.grants import Roles, script
+from quarantine.ledger.rebind import Rebound, rebind
 from quarantine.ledger.rebuild import rebuild
 from quarantine.ledger.schema import METADATA
 from quarantine.ledger.store import SqlLedger, open_ledger
@@ -92,6 +93,25 @@ def ledger(place: Place) -> Iterator[SqlLedger]:
     with open_ledger(place.writer, CLUSTER, now=now) as opened:
         opened.record(opened.take_term("pod-1"), [quarantined(1), quarantined(2), held("x")], [policy()])
         yield opened
+
+
+def test_who_can_write_can_rebind_and_nobody_else(place: Place) -> None:
+    """The controller's role, which keeps whose the trail is, and the owner."""
+    for url in (place.writer, place.owner):
+        with open_ledger(url, CLUSTER, now=now) as ledger:
+            ledger.take_term("pod-1", "uid-1")
+        for role in (place.requester, place.reader):
+            with pytest.raises(LedgerUnavailable, match="does not let this user do that"):
+                rebound(role)
+        assert rebound(url) is not None
+
+
+def rebound(url: str) -> Rebound | None:
+    engine = make_engine(url)
+    try:
+        return rebind(engine, CLUSTER, reason="made anew", actor="ada (cli)", now=NOW)
+    finally:
+        engine.dispose()
 
 
 def test_the_writer_lives_the_whole_life_of_a_ledger(place: Place) -> None:

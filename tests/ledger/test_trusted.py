@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
-from sqlalchemy import Connection, Engine, insert
+from sqlalchemy import Connection, Engine, event, insert
 
 from quarantine.core.case import HeldBy, Phase
 from quarantine.core.decision import Action, Decision, Kind
@@ -115,10 +115,10 @@ def test_nothing_is_asked_where_no_policy_has_begun(engine: Engine) -> None:
     assert asked(engine, lambda connection: found(connection, CLUSTER, {}, SINCE)) == {}
 
 
-def decided(engine: Engine, *made: tuple[datetime, str, str]) -> None:
+def decided(engine: Engine, *made: tuple[datetime, str, str], action: Action = Action.JOIN) -> None:
     """Rows of the trail: when, of which case, and for which policy."""
     same = {"cluster": CLUSTER, "hash": "0" * 64, "prev_hash": "0" * 64, "body": "{}", "kind": Kind.DECIDED.value}
-    same |= {"action": Action.JOIN.value, "actor": "c", "reason": "it is so"}
+    same |= {"action": action.value, "actor": "c", "reason": "it is so"}
     rows = [
         {**same, "seq": n, "at": at, "case_id": case, "policy": fit(name)} for n, (at, case, name) in enumerate(made, 1)
     ]
@@ -137,6 +137,29 @@ def test_what_was_judged_false_is_held_against_all_who_found_it(engine: Engine) 
     assert {name: (one.cases, one.of(Fate.REFUTED)) for name, one in told.items()} == {"gpu-hot": (1, 1), WEIRD: (0, 1)}
     assert told[WEIRD].refuted == (Told("q-1", "node-1", SINCE + DAY, SINCE + 2 * DAY),)
     assert told[WEIRD].refuted_days == {1}
+
+
+def test_what_others_than_findings_name_a_policy_for_is_not_held_against_it(engine: Engine) -> None:
+    write(engine, [out(1, fate=Fate.REFUTED, ended_at=SINCE + 2 * DAY)])
+    decided(engine, (SINCE, "q-1", "gpu-hot"), (SINCE, "q-1", "idle"), action=Action.PROVE)
+    with reading(engine) as connection:
+        assert found(connection, CLUSTER, dict.fromkeys(["gpu-hot", "idle"], SINCE), SINCE).keys() == {"gpu-hot"}
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
+def test_an_index_leads_to_what_policies_found(engine: Engine) -> None:
+    """A year has a million decisions, and few of them are findings."""
+    write(engine, [out(1, fate=Fate.REFUTED)])
+    asked: list[tuple[str, object]] = []
+    event.listen(engine, "before_cursor_execute", lambda *told: asked.append((told[2], told[3])))
+    with reading(engine) as connection:
+        found(connection, CLUSTER, {"gpu-hot": SINCE}, SINCE)
+        ((statement, given),) = [(one, with_) for one, with_ in asked if " UNION " in one]
+        embedded = engine.dialect.name == "sqlite"
+        if not embedded:  # a table of a few rows is read as a whole otherwise
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        plan = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' * embedded}{statement}", given)  # type: ignore[arg-type]
+        assert "decisions_cluster_case_id_policy_idx" in str(plan.all())
 
 
 def test_a_verdict_counts_by_when_it_was_given(engine: Engine) -> None:

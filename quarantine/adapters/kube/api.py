@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ReadTimeoutError
 
+from quarantine.adapters.kube.fields import mapping, text_at
 from quarantine.adapters.kube.records import (
     EVENT_NAMESPACE,
     MANAGER,
@@ -27,6 +28,10 @@ from quarantine.adapters.kube.transport import CHUNK, Transport
 from quarantine.core.errors import ClusterUnavailable
 from quarantine.core.marks import NodeCondition, NodeEvent, NodePatch
 from quarantine.core.model import Node
+
+# The namespace that a cluster has from its first moment on: the API server makes it, and lets nobody delete it.
+_OLDEST = "kube-system"
+_LONGEST_UID = 100  # characters
 
 
 class Quiet(ClusterUnavailable):
@@ -88,6 +93,15 @@ class ApiServer:
                 yield from _lines(response)
             except ReadTimeoutError as error:
                 raise Quiet(call.sentence("said nothing for too long", "the nodes will be listed again")) from error
+
+    def identity(self) -> str:
+        """What no other cluster is called. Raises ClusterRefused, ClusterUnavailable."""
+        call = Call(self.url, "asking whose cluster this is", "get on namespaces")
+        body = self.transport.fetch(call, self.transport.core("read_namespace", _OLDEST))
+        uid = text_at(mapping(body.get("metadata")), "uid")
+        if not uid or not uid.isascii() or not uid.isprintable() or len(uid) > _LONGEST_UID:
+            raise garbled(call, f"a namespace {_OLDEST} without a uid")
+        return uid
 
     def patch_node(self, patch: NodePatch) -> Node:
         """One merge patch with its preconditions. Raises Conflict, NodeGone, ClusterRefused, ClusterUnavailable."""

@@ -117,6 +117,13 @@ class KubeCluster:
     ) -> None:
         self.close()
 
+    def identity(self) -> str:
+        """The uid of the namespace kube-system, asked afresh: behind one URL there may be another cluster tomorrow.
+
+        Raises ClusterRefused where the right to see it is missing, ClusterUnavailable.
+        """
+        return self._api.identity()
+
     def nodes(self) -> Mapping[str, Node]:
         """All nodes by name, as of one moment; read-only. Raises ClusterUnavailable, also for a stale cache.
 

@@ -17,7 +17,7 @@ from quarantine.ledger.remembered import Remembered
 from quarantine.ledger.schema import clusters, decisions
 from quarantine.ledger.trail import Head, chained
 from quarantine.ledger.upsert import Shape, Writes
-from quarantine.ledger.writer import take_term
+from quarantine.ledger.writer import succeed
 from quarantine.sandbox.bench.lives import START, lives
 
 
@@ -33,7 +33,7 @@ class Inserting:
         self._connection = connection
         self._engine = make_engine(url)
         with writing(self._engine) as connected:
-            take_term(connected, cluster, "bench", START)
+            succeed(connected, cluster, "bench", START)
         self._given = self._decisions(cluster, of)
         self._texts: dict[Shape, str] = {}
         self._ready: list[list[tuple[str, Mapping[str, Any]]]] = []

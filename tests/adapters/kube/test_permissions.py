@@ -69,6 +69,7 @@ def everything(api: KubeApi, cluster: KubeCluster) -> list[str]:
     event = NodeEvent(f"n1.{next(NUMBERS)}", "n1", raw["uid"], "Quarantined", "hot", warning=True)
     asks: list[Callable[[], Any]] = [
         cluster.nodes,
+        cluster.identity,
         lambda: cluster.patch_node(patch),
         lambda: cluster.set_condition(NodeCondition("n1", raw["uid"], True, "Hot", "hot")),
         lambda: cluster.create_event(event),

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from quarantine.core.case import Effect, EffectStatus
 from quarantine.core.decision import Decision, PendingEffect, Request, State
-from quarantine.core.errors import Conflict, LedgerUnavailable, Superseded
+from quarantine.core.errors import Conflict, LedgerUnavailable, OtherCluster, Superseded
 from quarantine.core.state import FINDING_MEMORY, PACE_MEMORY, evolve, fold
 from quarantine.ports import LedgerView
 from tests.core.invariants.kube import Trouble
@@ -34,15 +34,22 @@ class Book:
     state: State = field(default_factory=State)  # of the whole trail
     asked: list[Request] = field(default_factory=list)
     term: int = 0
+    identity: str | None = None  # of the cluster whose trail it is
     tries: dict[Key, PendingEffect] = field(default_factory=dict)
     trying: Key | None = None  # whose attempt was recorded last
 
     # --- The port -----------------------------------------------------------------------------------------------------
 
-    def take_term(self, holder: str) -> int:
+    def take_term(self, holder: str, identity: str | None = None) -> int:
         assert holder
+        self.require_same(identity)
+        self.identity = self.identity or identity
         self.term += 1
         return self.term
+
+    def require_same(self, identity: str | None) -> None:
+        if self.identity not in (None, identity):
+            raise OtherCluster(f"the trail is that of {self.identity}, and not of {identity}")
 
     def load(self) -> LedgerView:
         """As it is loaded: what ended long ago is forgotten."""

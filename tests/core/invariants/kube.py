@@ -73,6 +73,9 @@ class Kube:
 
     # --- The port -----------------------------------------------------------------------------------------------------
 
+    def identity(self) -> str:
+        return "uid-of-this-cluster"
+
     def nodes(self) -> Mapping[str, Node]:
         return dict(self.held)
 
