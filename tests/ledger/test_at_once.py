@@ -152,7 +152,7 @@ def test_a_load_between_two_decisions_keeps_what_was_read(leader: SqlLedger) -> 
 
 
 def test_rows_that_are_alike_in_other_columns_are_no_other_statement(leader: SqlLedger) -> None:
-    """A controller that runs for months would make and keep ever more of them, each some kilobytes, and Postgres too."""
+    """In months a controller would make and keep ever more of them, each some kilobytes, and Postgres as well."""
     term = leader.take_term("pod-1")
     seen = statements(leader)
     two = [[quarantined(2 * n), quarantined(2 * n + 1)] for n in range(1, 5)]
