@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+import psycopg
 import pytest
 
 from quarantine.ledger.migrate import upgrade
@@ -12,9 +13,11 @@ from quarantine.sandbox.postgres import PostgresServer
 from quarantine.sandbox.prometheus import PrometheusServer
 from tests.scenarios.play import HEAD_ONLY
 from tests.upgrade.town import show
+from tests.upgrade.versions import Version, version_before
 
 _numbers = count()
 TEMPLATE = "migrated"
+WRITER = "quarantine_writer"  # the role of controllers, where the owner of the tables is another
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +31,8 @@ def shown() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     with PostgresServer() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {WRITER} LOGIN")
         upgrade(server.database(TEMPLATE))
         yield server
 
@@ -46,3 +51,9 @@ def migrated(postgres: PostgresServer) -> Iterator[str]:
     name = f"upgrade_{next(_numbers)}"
     yield postgres.database(name, template=TEMPLATE)
     postgres.drop(name)
+
+
+@pytest.fixture(scope="session")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    """The version before this one."""
+    return version_before(tmp_path_factory.mktemp("before"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -68,6 +69,20 @@ class Left:
             found = ledger.verify()
         assert isinstance(found, Sound), found
         assert found.count >= len(self.before["decisions"])
+
+    def writer(self) -> dict[str, Any]:
+        """The row that says who writes, and for which cluster."""
+        (row,) = rows_of(self.url)["clusters"]
+        return row
+
+    def once(self) -> None:
+        """A ticket and a message for each case that ever took a machine out, and no pod asked twice that did leave."""
+        cases = [case for case in self.view().state.cases.values() if case.id in self.town.told()]
+        assert sorted(case.id for case in cases) == self.town.told()
+        assert sorted(ticket["key"] for ticket in self.town.tickets()) == self.town.told()
+        evicted = [one.path for one in self.town.api.requests if one.path.endswith("/eviction") and one.status == 201]
+        assert len(evicted) == len(set(evicted))
+        assert not [path for path in evicted if re.search(r"/(free|bystander)/", path)]
 
     def cycles(self, controller: Controller, *minutes: float) -> None:
         """At these times after the beginning."""

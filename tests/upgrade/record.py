@@ -23,7 +23,7 @@ from quarantine.sandbox.prometheus import PrometheusServer
 from tests.scenarios.play import HEAD_ONLY
 from tests.upgrade import recording
 from tests.upgrade.town import GUARDED, PAUSED, Town, show, town, write_policies
-from tests.upgrade.versions import BEFORE, Obeying, Version, pack
+from tests.upgrade.versions import BEFORE, PACKED, Obeying, Version, pack
 
 SPEAKS = "0004"  # the first version that empties machines, and to which people may say more than open and release
 PUT_OFF = 3  # how a cycle ends in which something is left for the next one, such as a guarded pod
@@ -128,9 +128,9 @@ def record(commit: str, folder: Path) -> None:
                 kept = {"commit": commit, "minutes": minutes, "database": recording.dumped(url), **place.kept()}
             recording.keep(revision, dialect, kept)
     if revision == BEFORE:
-        for older in recording.RECORDED.glob("*.zip"):
+        for older in recording.RECORDED.glob(f"*{PACKED}"):
             older.unlink()
-        pack(tree, recording.RECORDED / f"{revision}.zip")
+        pack(tree, recording.RECORDED / f"{revision}{PACKED}")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from quarantine.ledger.migrate import check, upgrade
 from quarantine.sandbox.postgres import find_binaries
 from tests.upgrade.left import Left, left_by, rows_of
 from tests.upgrade.nextversion import upgrade_to_next
+from tests.upgrade.town import CLUSTER
 from tests.upgrade.versions import BEFORE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "upgrade.md").read_text(encoding="utf-8")
@@ -43,13 +44,22 @@ def test_each_command_and_option_exists(words: list[str]) -> None:
 
 def test_the_commands_are_found() -> None:
     assert {" ".join(words[:2]) for words in commands("quarantine")} >= {"audit verify", "db rebuild", "status"}
-    assert [len(commands(one)) for one in ("pg_dump", "dropdb", "createdb", "pg_restore", "kubectl")] == [1, 1, 1, 1, 3]
+    programs = ("psql", "pg_dump", "dropdb", "createdb", "pg_restore", "kubectl")
+    assert [len(commands(one)) for one in programs] == [1, 1, 1, 1, 1, 3]
 
 
 def test_the_sentence_is_the_one_that_is_said() -> None:
     source = (Path(check.__code__.co_filename).parent / "revision.py").read_text(encoding="utf-8")
     (said,) = re.findall(r"is at schema \d+, (newer than this code's) \d+; (upgrade the program, .*)", PAGE)
     assert all(part in source for part in said)
+
+
+def test_who_writes_is_seen_before(empty: str, shown: str, tmp_path: Path) -> None:
+    """On the schema before, by the page's own command."""
+    with left_by(BEFORE, "postgres", empty, tmp_path, shown) as found:
+        seen = _run(found, "psql")
+        assert found.writer()["holder"] in seen
+        assert CLUSTER in seen
 
 
 @pytest.fixture
@@ -77,8 +87,8 @@ def test_the_way_back_by_a_backup(left: Left) -> None:
     assert left.town.out().keys() == {"node-1", "node-2", "node-4", "node-8"}
 
 
-def _run(left: Left, program: str) -> None:
-    """A command line of the page, with this server and database in the place of the page's own."""
+def _run(left: Left, program: str) -> str:
+    """A command line of the page, with this server and database in the place of the page's own; what it said."""
     (words,) = commands(program)
     place = make_url(left.url)
     named = {
@@ -100,3 +110,4 @@ def _run(left: Left, program: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -6,7 +6,6 @@ controller finds the database, the cluster, Slack and the tickets as they were l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -58,7 +57,9 @@ def test_this_version_goes_on_where_that_one_was(left: Left) -> None:
     assert upgrade(left.url) == (left.revision, REVISION)
     kept(left)
     with left.controller() as one:
+        assert left.writer()["identity"] is None, "no earlier version knew whose cluster it is"
         left.cycles(one, 19)
+        assert left.writer()["identity"] == place.identity
         went_on(left, before)
         if left.url.startswith("sqlite"):  # what follows is the same, and takes its time
             return
@@ -107,22 +108,11 @@ def went_on(left: Left, before: Mapping[str, str]) -> None:
     held_by = HeldBy.BUDGET if left.revision != RENEWED else HeldBy.OBSERVE_MODE
     assert held_by in {hold.held_by for hold in view.state.holds.values()}
     assert not view.requests
-    once(left)
+    left.once()
     assert place.pods() == {"bystander", GUARDED} | (set() if left.revision >= SPEAKS else {"free"})
     if left.revision >= SPEAKS:
         assert left.cases()["node-2"].phase is Phase.DRAINING
         assert PAUSE in view.state.words
-
-
-def once(left: Left) -> None:
-    """A ticket and a message for each case that ever took a machine out, and no pod asked twice that did leave."""
-    place = left.town
-    cases = [case for case in left.view().state.cases.values() if case.id in place.told()]
-    assert sorted(case.id for case in cases) == place.told()
-    assert sorted(ticket["key"] for ticket in place.tickets()) == place.told()
-    evicted = [r.path for r in place.api.requests if r.path.endswith("/eviction") and r.status == 201]
-    assert len(evicted) == len(set(evicted))
-    assert not [path for path in evicted if re.search(r"/(free|bystander)/", path)]
 
 
 def drained(left: Left) -> None:
@@ -130,7 +120,7 @@ def drained(left: Left) -> None:
     if left.revision >= SPEAKS:
         assert left.town.pods() == {"bystander"}
         assert left.cases()["node-2"].phase is Phase.DRAINED
-    once(left)
+    left.once()
 
 
 def swapped(left: Left, one: Controller) -> None:
@@ -160,7 +150,7 @@ def over(left: Left) -> None:
     place = left.town
     assert place.out() == {}
     assert left.cases() == {}
-    once(left)
+    left.once()
     left.sound()
     with engine_of(left.url) as engine:
         assert not rebuild.rebuild(engine, CLUSTER, now=place.time.now()).unfit

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.schema import REVISION
-from quarantine.sandbox.kubeapi import Fault, User
-from quarantine.sandbox.kubeapi.auth import MASTERS
-from quarantine.sandbox.ports_free import free_port
-from tests.pages import page
 from tests.upgrade.left import Left, left_by, rows_of
 from tests.upgrade.nextversion import NEXT, let_this_code_be_the_next, upgrade_to_next
-from tests.upgrade.town import GUARDED, Town
-from tests.upgrade.versions import BEFORE, Version, this_version, version_before
+from tests.upgrade.pods import acting_as, held_up, pod, said, told, until, writes
+from tests.upgrade.town import GUARDED
+from tests.upgrade.versions import BEFORE, Version, this_version
 
 pytestmark = pytest.mark.timeout(500)
 
 OLD = "old"  # a user of the API server
-CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
-
-
-@pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    return version_before(tmp_path_factory.mktemp("before"))
 
 
 @pytest.fixture
@@ -57,8 +42,10 @@ def test_the_version_before_is_stopped_in_the_middle_of_what_it_does(left: Left,
         until(reached.is_set, old.log)
         assert upgrade(left.url) == (BEFORE, REVISION)
         ended = old.ended()
-        assert ended.code == 1
-        assert ended.text.strip().endswith("held by quarantine db upgrade; this process must stop")
+        assert ended.code == 3
+        assert ended.text.strip().endswith(
+            f"newer than this code's {BEFORE}; upgrade the program, it writes nothing here"
+        )
         assert "Traceback" not in ended.text
         done = writes(place, OLD)
         assert done > 0, "it was in the middle of something"
@@ -142,7 +129,7 @@ def test_a_process_waits_to_be_replaced_and_the_next_version_goes_on(left: Left)
     place = left.town
     upgrade(left.url)
     place.at(18)
-    with running(place, left.url) as old:
+    with pod(place, left.url, OLD, this_version()) as old:
         until(lambda: old.ready and "node-8" in place.out(), old.log)
         upgrade_to_next(left.url)
         until(lambda: f"newer than this code's {REVISION}" in old.word, old.log)
@@ -154,8 +141,7 @@ def test_a_process_waits_to_be_replaced_and_the_next_version_goes_on(left: Left)
         assert not old.ready
         assert 1 <= len(told(old.log)) <= 4, "said at once, and ever more rarely"
         assert not said(old.log, "Traceback")
-        old.process.send_signal(signal.SIGTERM)
-        assert old.process.wait(100) == 0
+        old.ends()
     let_this_code_be_the_next(left.url)
     place.write_settings()
     place.at(25)
@@ -164,91 +150,6 @@ def test_a_process_waits_to_be_replaced_and_the_next_version_goes_on(left: Left)
     assert place.pods() == {"bystander"}
     assert sorted(ticket["key"] for ticket in place.tickets()) == place.told()
     left.sound()
-
-
-# --- Who does what ----------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Running:
-    """A process of this version."""
-
-    listen: str
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    @property
-    def word(self) -> str:
-        """What it says when it is asked whether it is ready; empty where it cannot be reached."""
-        return page(self.listen, "readyz")
-
-    @property
-    def ready(self) -> bool:
-        """Whether it has what it needs."""
-        return "all that it needs" in self.word
-
-    def failed(self) -> int:
-        """How many cycles failed, by its own metrics."""
-        found = re.search(
-            r'^quarantine_cycles_total\{outcome="failed"\} (\S+)', page(self.listen, "metrics"), re.MULTILINE
-        )
-        return int(float(found[1])) if found else 0
-
-
-@contextmanager
-def running(place: Town, database: str) -> Iterator[Running]:
-    """One that goes on by itself from the town's time on, and is known as the old one."""
-    listen, log = f"127.0.0.1:{free_port()}", place.folder / "running.log"
-    acting_as(place, OLD, metrics={"listen": listen})
-    with this_version().process(place, database, log, "run") as process:
-        yield Running(listen, process, log)
-
-
-def acting_as(place: Town, user: str, **settings: Any) -> None:
-    """Settings by which whoever reads them next is known to the API server, with quick cycles."""
-    if user not in {one.name for one in place.api.gate.users}:
-        place.api.gate.users += (User(user, f"token-of-{user}", (MASTERS,)),)
-    kubeconfig = place.kube.write_kubeconfig(place.folder / f"kubeconfig-{user}", user=user)
-    cycle = {"interval": "1s", "deadline": "30s", "coverage_interval": "1m"}
-    place.write_settings(kubernetes={"kubeconfig": str(kubeconfig), "timeout": "10s"}, cycle=cycle, **settings)
-
-
-def writes(place: Town, user: str) -> int:
-    """How many requests of a user changed something, or would have; the Lease's own are not counted."""
-    asked = [one for one in place.api.requests if one.user == user and one.method in CHANGES]
-    return len([one for one in asked if "/leases" not in one.path and "selfsubject" not in one.path])
-
-
-def held_up(place: Town) -> threading.Event:
-    """The next write to a Node is carried out, and answered two seconds later; set once it has come."""
-    reached = threading.Event()
-
-    def hook(method: str, path: str) -> Fault | None:
-        if method != "PATCH" or "/nodes/" not in path or reached.is_set():
-            return None
-        reached.set()
-        return Fault(hang=2, after=True)
-
-    place.api.fault = hook
-    return reached
-
-
-def said(log: Path, text: str) -> bool:
-    """Whether it said this."""
-    return text in log.read_text()
-
-
-def told(log: Path) -> list[str]:
-    """What it said of the schema that is not its own."""
-    return [line for line in log.read_text().splitlines() if "newer than this code's" in line]
-
-
-def until(condition: Callable[[], bool], log: Path, within: float = 220) -> None:
-    """Until it is so. Raises AssertionError, with what the process said, where it takes too long (in seconds)."""
-    end, pause = time.monotonic() + within, threading.Event()
-    while not condition():
-        assert time.monotonic() < end, log.read_text()
-        pause.wait(0.1)
 
 
 def until_two_wait(url: str) -> None:

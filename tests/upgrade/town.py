@@ -87,8 +87,8 @@ class Town:
         """It is so many minutes after the beginning."""
         self.time.at = START + timedelta(minutes=minutes)
 
-    def write_settings(self, policies: Path | None = None, **more: Any) -> Path:
-        """What every version understands. `policies`: left out, the town's own."""
+    def write_settings(self, policies: Path | None = None, config: Path | None = None, **more: Any) -> Path:
+        """What every version understands. `policies`: left out, the town's own; `config`: so is the file."""
         given = {
             "cluster": CLUSTER,
             "mode": "enforce",
@@ -100,10 +100,16 @@ class Town:
             "tickets": {"kind": "directory", "directory": str(self.folder / "tickets")},
             **more,
         }
-        self.config.write_text(yaml.safe_dump(given), encoding="utf-8")
-        return self.config
+        target = config or self.config
+        target.write_text(yaml.safe_dump(given), encoding="utf-8")
+        return target
 
     # --- What is seen of it -------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> str:
+        """By which this cluster is told from every other one."""
+        return str(self.api.get("Namespace", "kube-system")["metadata"]["uid"])
 
     def out(self) -> dict[str, str]:
         """The nodes that carry our taint, and of which case."""
@@ -136,7 +142,7 @@ class Town:
         for name in ("training", "quarantine"):
             self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name, node in (("free", 2), (GUARDED, 2), ("bystander", 6)):
-            self._run(name, f"node-{node}")
+            self.run(name, f"node-{node}")
         self.guard(1)
 
     def guard(self, least: int) -> None:
@@ -168,7 +174,7 @@ class Town:
         self.api.create(body, manager="kubelet")
         self.api.patch_merge("Node", name, {"status": status}, subresource="status")
 
-    def _run(self, name: str, node: str) -> None:
+    def run(self, name: str, node: str) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
