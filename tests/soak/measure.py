@@ -5,6 +5,7 @@ the readings of this process.
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import threading
@@ -45,6 +46,29 @@ class Reading:
     def as_json(self) -> dict[str, Any]:
         """For a file."""
         return asdict(self)
+
+    @classmethod
+    def of_json(cls, said: Mapping[str, Any]) -> Reading:
+        """As it was written."""
+        return cls(**{**said, "seconds": tuple(said["seconds"])})
+
+
+class Kept:
+    """Readings, in a file: a hundred of them in memory would be what grows most in the process that is measured."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def add(self, reading: Reading) -> None:
+        """Write one down."""
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(reading.as_json()) + "\n")
+
+    def all(self) -> list[Reading]:
+        """In their order; none where none was written."""
+        if not self._file.exists():
+            return []
+        return [Reading.of_json(json.loads(line)) for line in self._file.read_text(encoding="utf-8").splitlines()]
 
 
 def held(cycle: int, **more: Any) -> Reading:

@@ -23,7 +23,7 @@ from quarantine.controller import CycleReport
 from quarantine.core.state import FINDING_MEMORY
 from quarantine.sandbox.ports_free import free_port
 from quarantine.settings import load
-from tests.soak.measure import Reading, held
+from tests.soak.measure import Kept, Reading, held
 from tests.soak.process import live
 from tests.soak.world import Size
 
@@ -115,7 +115,8 @@ def soak(plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: N
         assert parts is not None
         controller = production._controller(parts)
         timer = production._timer(parts, controller, metrics, health, stack)
-        cycle, turn = timer._cycle, _Turn(plan, done, clock, outside, f"http://{listen['listen']}/metrics", said)
+        kept, metrics_url = Kept(folder / "readings.jsonl"), f"http://{listen['listen']}/metrics"
+        cycle, turn = timer._cycle, _Turn(plan, done, kept, clock, outside, metrics_url, said)
 
         def next_cycle() -> None:
             if turn.over:
@@ -128,6 +129,7 @@ def soak(plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: N
         if not timer.run():
             raise RuntimeError("the last cycle did not end")
         done.unforeseen = outside.ask("unforeseen")
+        done.readings = kept.all()
     return done
 
 
@@ -138,12 +140,13 @@ class _Turn:
         self,
         plan: Plan,
         done: Soaked,
+        kept: Kept,
         clock: _Clock,
         outside: _Outside,
         metrics: str,
         said: Callable[[Reading], None],
     ) -> None:
-        self._plan, self._done, self._clock, self._outside = plan, done, clock, outside
+        self._plan, self._done, self._kept, self._clock, self._outside = plan, done, kept, clock, outside
         self._metrics, self._said = metrics, said
         self._number = 0
         self._report: CycleReport | None = None
@@ -191,7 +194,7 @@ class _Turn:
         _settle()
         took = tuple(self._done.seconds[-self._plan.every :])
         reading = held(self._number, open_cases=opened, remembered=known, seconds=took, **more)
-        self._done.readings.append(reading)
+        self._kept.add(reading)
         self._said(reading)
         if self._plan.trace:
             self._trace()

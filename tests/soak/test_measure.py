@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.soak.measure import Reading, Slope, growing, held, slope
+from tests.soak.measure import Kept, Reading, Slope, growing, held, slope
 from tests.soak.verdict import NEVER_MORE, STANDING, Said, sound, verdict
 
 WARM = 100
@@ -143,3 +144,12 @@ def _thread(over: threading.Event) -> threading.Thread:
     made = threading.Thread(target=over.wait)
     made.start()
     return made
+
+
+def test_readings_are_kept_as_they_were(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "readings.jsonl")
+    assert kept.all() == []
+    first = replace(steady(20)[0], told={"tickets": 3}, seconds=(0.5, 0.25))
+    kept.add(first)
+    kept.add(replace(first, cycle=40))
+    assert kept.all() == [first, replace(first, cycle=40)]

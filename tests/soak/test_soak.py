@@ -73,6 +73,12 @@ def test_every_cycle_ends_and_every_question_is_understood(soaked: Soaked) -> No
     assert told["names"] > PLAN.size.nodes, "nodes came under names that were never seen"
 
 
+def test_the_soak_does_not_measure_what_it_keeps_itself(soaked: Soaked) -> None:
+    """Readings by the hundred, each with the counts of a thousand types, would be the most of what grows."""
+    assert len(soaked.readings) == ALL // PLAN.every
+    assert not soaked.readings[-1].types.get(f"{Reading.__module__}.{Reading.__qualname__}")
+
+
 def test_threads_descriptors_sockets_and_tables_stay_as_they_are(soaked: Soaked) -> None:
     clean = [one for one in soaked.readings if one.cycle <= CLEAN]
     assert [one.text for one in verdict(clean, WARM) if not one.good and not one.text.startswith(SETTLES_LATER)] == []
