@@ -53,7 +53,7 @@ class Reading:
         return cls(**{**said, "seconds": tuple(said["seconds"])})
 
 
-class Kept:
+class Readings:
     """Readings, in a file: a hundred of them in memory would be what grows most in the process that is measured."""
 
     def __init__(self, file: Path) -> None:

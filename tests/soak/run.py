@@ -23,7 +23,7 @@ from quarantine.controller import CycleReport
 from quarantine.core.state import FINDING_MEMORY
 from quarantine.sandbox.ports_free import free_port
 from quarantine.settings import load
-from tests.soak.measure import Kept, Reading, held
+from tests.soak.measure import Reading, Readings, held
 from tests.soak.process import live
 from tests.soak.world import Size
 
@@ -115,7 +115,7 @@ def soak(plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: N
         assert parts is not None
         controller = production._controller(parts)
         timer = production._timer(parts, controller, metrics, health, stack)
-        kept, metrics_url = Kept(folder / "readings.jsonl"), f"http://{listen['listen']}/metrics"
+        kept, metrics_url = Readings(folder / "readings.jsonl"), f"http://{listen['listen']}/metrics"
         cycle, turn = timer._cycle, _Turn(plan, done, kept, clock, outside, metrics_url, said)
 
         def next_cycle() -> None:
@@ -140,7 +140,7 @@ class _Turn:
         self,
         plan: Plan,
         done: Soaked,
-        kept: Kept,
+        kept: Readings,
         clock: _Clock,
         outside: _Outside,
         metrics: str,

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.soak.measure import Kept, Reading, Slope, growing, held, slope
+from tests.soak.measure import Reading, Readings, Slope, growing, held, slope
 from tests.soak.verdict import NEVER_MORE, STANDING, Said, sound, verdict
 
 WARM = 100
@@ -147,7 +147,7 @@ def _thread(over: threading.Event) -> threading.Thread:
 
 
 def test_readings_are_kept_as_they_were(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "readings.jsonl")
+    kept = Readings(tmp_path / "readings.jsonl")
     assert kept.all() == []
     first = replace(steady(20)[0], told={"tickets": 3}, seconds=(0.5, 0.25))
     kept.add(first)
