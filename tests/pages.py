@@ -16,3 +16,24 @@ def page(listen: str, name: str) -> str:
     except OSError:
         text = ""
     return text
+
+
+class Probed:
+    """A process that is asked whether it is ready."""
+
+    listen: str
+
+    @property
+    def word(self) -> str:
+        """What it says; empty where it cannot be reached."""
+        return page(self.listen, "readyz")
+
+    @property
+    def leads(self) -> bool:
+        """Whether it acts, and has what it needs."""
+        return "all that it needs" in self.word
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is ready, and another one leads."""
+        return "leads, and this one waits" in self.word

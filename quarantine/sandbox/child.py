@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _WRAPPER = """
@@ -74,6 +75,13 @@ class BoundChild:
         """Send a signal; nothing happens where it has ended already."""
         if self._process is not None and not self.exited.is_set():
             self._process.send_signal(number)
+
+    def pause(self) -> None:
+        """SIGSTOP, and wait until all of its threads stand still: one that runs may answer for a moment more."""
+        self.signal(signal.SIGSTOP)
+        if hasattr(os, "waitid") and not self.exited.is_set():
+            with suppress(ChildProcessError):  # it has ended, and was reaped
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def stop(self, *, grace_s: float) -> None:
         """Ask it to end (it is woken if it was stopped), and kill it where it has not within `grace_s` seconds."""

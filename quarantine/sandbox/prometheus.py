@@ -166,7 +166,7 @@ class PrometheusServer:
     def pause(self) -> None:
         """It stays connected and answers nothing (SIGSTOP), until `resume`."""
         if self._child is not None:
-            self._child.signal(signal.SIGSTOP)
+            self._child.pause()
 
     def resume(self) -> None:
         """Go on after `pause`."""

@@ -11,6 +11,7 @@ import pytest
 # A command that interrupts itself, in the program as the shell runs it.
 PROGRAM = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests were begun to ignore it
 from quarantine.cli import start
 
 def interrupt():

@@ -20,7 +20,7 @@ from quarantine.sandbox.ports_free import free_port
 from quarantine.sandbox.postgres import PostgresServer
 from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World
-from tests.pages import page
+from tests.pages import Probed
 
 LASTS, RENEW_WITHIN, CYCLE = 3, 2, 1  # seconds
 TAKES_OVER = LASTS + CYCLE + 6  # and what a look, a cycle and a busy machine take
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass
-class Replica:
+class Replica(Probed):
     """One of them, with an API server's address and an account of its own."""
 
     name: str
@@ -37,19 +37,6 @@ class Replica:
     kube: KubeApiServer
     process: subprocess.Popen[bytes]
     log: Path
-
-    @property
-    def word(self) -> str:
-        """What it says when it is asked whether it is ready; empty where it cannot be reached."""
-        return page(self.listen, "readyz")
-
-    @property
-    def leads(self) -> bool:
-        return "all that it needs" in self.word
-
-    @property
-    def waits(self) -> bool:
-        return "leads, and this one waits" in self.word
 
     def is_up(self) -> bool:
         """Whether it leads or waits. Raises AssertionError where it has ended."""

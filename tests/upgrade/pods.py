@@ -19,7 +19,7 @@ from typing import Any
 from quarantine.sandbox.kubeapi import Fault, User
 from quarantine.sandbox.kubeapi.auth import MASTERS
 from quarantine.sandbox.ports_free import free_port
-from tests.pages import page
+from tests.pages import Probed, page
 from tests.upgrade.town import Town
 from tests.upgrade.versions import Version
 
@@ -27,7 +27,7 @@ CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 
 
 @dataclass
-class Pod:
+class Pod(Probed):
     """A process that runs the controller."""
 
     name: str  # as the API server knows it
@@ -35,21 +35,6 @@ class Pod:
     listen: str
     process: subprocess.Popen[bytes]
     log: Path
-
-    @property
-    def word(self) -> str:
-        """What it says when it is asked whether it is ready; empty where it cannot be reached."""
-        return page(self.listen, "readyz")
-
-    @property
-    def ready(self) -> bool:
-        """Whether it acts, and has what it needs."""
-        return "all that it needs" in self.word
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is ready, and another one leads."""
-        return "leads, and this one waits" in self.word
 
     @property
     def stands_aside(self) -> bool:

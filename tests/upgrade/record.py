@@ -23,8 +23,9 @@ from quarantine.sandbox.prometheus import PrometheusServer
 from tests.scenarios.play import HEAD_ONLY
 from tests.upgrade import recording
 from tests.upgrade.town import GUARDED, PAUSED, Town, show, town, write_policies
-from tests.upgrade.versions import BEFORE, PACKED, Obeying, Version, pack
+from tests.upgrade.versions import BEFORE, PACKED, Obeying, Version, pack, unpacked
 
+KNOWS_WHOSE = "0007"  # the first version that keeps whose cluster a trail is
 SPEAKS = "0004"  # the first version that empties machines, and to which people may say more than open and release
 PUT_OFF = 3  # how a cycle ends in which something is left for the next one, such as a guarded pod
 DEATH = 16.5  # minutes after the beginning
@@ -34,7 +35,7 @@ def unpack(commit: str, target: Path) -> Path:
     """The tree of a commit, without touching the checkout."""
     archived = subprocess.run(["git", "archive", commit], capture_output=True, check=True, timeout=60).stdout
     with tarfile.open(fileobj=io.BytesIO(archived)) as archive:
-        archive.extractall(target, filter="data")
+        unpacked(archive, target)
     return target
 
 

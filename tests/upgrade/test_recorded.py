@@ -18,7 +18,7 @@ from quarantine.ledger.migrate import upgrade
 from quarantine.ledger.schema import REVISION
 from tests.upgrade import recording
 from tests.upgrade.left import Left, engine_of, left_by, rows_of
-from tests.upgrade.record import SPEAKS
+from tests.upgrade.record import KNOWS_WHOSE, SPEAKS
 from tests.upgrade.town import CLUSTER, GUARDED, PAUSED
 
 pytestmark = pytest.mark.timeout(500)
@@ -57,7 +57,8 @@ def test_this_version_goes_on_where_that_one_was(left: Left) -> None:
     assert upgrade(left.url) == (left.revision, REVISION)
     kept(left)
     with left.controller() as one:
-        assert left.writer()["identity"] is None, "no earlier version knew whose cluster it is"
+        knew = left.revision >= KNOWS_WHOSE
+        assert left.writer()["identity"] == (place.identity if knew else None), "no earlier version knew whose it is"
         left.cycles(one, 19)
         assert left.writer()["identity"] == place.identity
         went_on(left, before)

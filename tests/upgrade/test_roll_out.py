@@ -86,7 +86,7 @@ class RollOut:
 
     def elected(self, *pods: Pod) -> list[Pod]:
         """These, once one of them leads and the others wait; it comes first."""
-        self.until(lambda: sorted((one.ready, one.waits) for one in pods) == [(False, True), (True, False)])
+        self.until(lambda: sorted((one.leads, one.waits) for one in pods) == [(False, True), (True, False)])
         return sorted(pods, key=lambda one: one.waits)
 
     def acted(self) -> list[str]:
@@ -209,7 +209,7 @@ def test_one_dies_at_every_turn(roll_out: RollOut) -> None:
     roll_out.until(reached.is_set)
     leader, heir = sorted(new, key=lambda one: not said(one.log, "this process leads"))
     leader.dies()
-    roll_out.until(lambda: heir.ready)
+    roll_out.until(lambda: heir.leads)
     roll_out.drained()
     roll_out.told_of(ASKED)
     assert said(leader.log, f"{ASKED} carries the taint"), "it looked what became of the mark"
@@ -224,7 +224,7 @@ def test_undone_half_way_and_done_again(roll_out: RollOut) -> None:
     """On the new schema no pod of the old version does anything, whether it was there before or comes back."""
     place, left = roll_out.town, roll_out.left
     first = roll_out.old("old-1")
-    roll_out.until(lambda: first.ready and place.out().keys() == OUT)
+    roll_out.until(lambda: first.leads and place.out().keys() == OUT)
     roll_out.migrate()
     roll_out.stands_aside(first)
     place.guard(0)
@@ -240,7 +240,7 @@ def test_undone_half_way_and_done_again(roll_out: RollOut) -> None:
 
     roll_out.migrate()
     new = roll_out.new("new-1")
-    roll_out.until(lambda: new.ready)
+    roll_out.until(lambda: new.leads)
     roll_out.drained()
     roll_out.stands_aside(first)
     first.ends()

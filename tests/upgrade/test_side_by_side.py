@@ -130,7 +130,7 @@ def test_a_process_waits_to_be_replaced_and_the_next_version_goes_on(left: Left)
     upgrade(left.url)
     place.at(18)
     with pod(place, left.url, OLD, this_version()) as old:
-        until(lambda: old.ready and "node-8" in place.out(), old.log)
+        until(lambda: old.leads and "node-8" in place.out(), old.log)
         upgrade_to_next(left.url)
         until(lambda: f"newer than this code's {REVISION}" in old.word, old.log)
         failed, done = old.failed(), writes(place, OLD)
@@ -138,7 +138,7 @@ def test_a_process_waits_to_be_replaced_and_the_next_version_goes_on(left: Left)
         until(lambda: old.failed() >= failed + 2, old.log)
         assert writes(place, OLD) == done
         assert place.pods() == {"bystander", GUARDED}
-        assert not old.ready
+        assert not old.leads
         assert 1 <= len(told(old.log)) <= 4, "said at once, and ever more rarely"
         assert not said(old.log, "Traceback")
         old.ends()
