@@ -18,6 +18,7 @@ from quarantine.sandbox.kubeapi import Fault, KubeApiServer, User, serve
 from quarantine.sandbox.kubeapi.auth import MASTERS
 from quarantine.sandbox.ports_free import free_port
 from quarantine.sandbox.postgres import PostgresServer
+from tests.changes import who_acted
 from tests.e2e.test_process import running, said, until
 from tests.e2e.worlds import World
 from tests.pages import Probed
@@ -46,9 +47,7 @@ class Replica(Probed):
     @property
     def writes(self) -> int:
         """How many requests of it changed something, or would have; the Lease's own are not counted."""
-        asked = self.kube.api.requests
-        mine = [one for one in asked if one.user == self.name and one.method in ("POST", "PUT", "PATCH", "DELETE")]
-        return len([one for one in mine if "/leases" not in one.path and "selfsubject" not in one.path])
+        return who_acted(self.kube.api.requests).count(self.name)
 
 
 @pytest.fixture(scope="module")

@@ -31,24 +31,17 @@ def main() -> int:
         every=given.every,
         trace=given.trace,
     )
-    kept = given.readings.open("w", encoding="utf-8") if given.readings else None
 
     def said(reading: Reading) -> None:
         print(line(reading), file=sys.stderr, flush=True)
-        if kept is not None:
-            kept.write(json.dumps(reading.as_json()) + "\n")
-            kept.flush()
 
     try:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-            done = soak(plan, Path(folder), said)
+            done = soak(plan, Path(folder), said, given.readings)
         found = judged(done)
     except (QuarantineError, ValueError) as error:
         print(error, file=sys.stderr)
         return 3
-    finally:
-        if kept is not None:
-            kept.close()
     if given.chart:
         draw(done.readings, plan.warm, given.chart)
     print(json.dumps(as_json(done, found), indent=2) if given.output == "json" else as_table(done, found))

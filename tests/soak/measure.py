@@ -57,7 +57,9 @@ class Readings:
     """Readings, in a file: a hundred of them in memory would be what grows most in the process that is measured."""
 
     def __init__(self, file: Path) -> None:
+        """What the file held is gone."""
         self._file = file
+        file.write_text("", encoding="utf-8")
 
     def add(self, reading: Reading) -> None:
         """Write one down."""
@@ -65,9 +67,7 @@ class Readings:
             file.write(json.dumps(reading.as_json()) + "\n")
 
     def all(self) -> list[Reading]:
-        """In their order; none where none was written."""
-        if not self._file.exists():
-            return []
+        """In their order."""
         return [Reading.of_json(json.loads(line)) for line in self._file.read_text(encoding="utf-8").splitlines()]
 
 

@@ -98,8 +98,13 @@ def _world(folder: Path, size: Size) -> Iterator[tuple[_Outside, dict[str, Any],
             process.join()
 
 
-def soak(plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: None) -> Soaked:
-    """Run it. `said` hears a line at each reading. Raises QuarantineError where a server cannot be had."""
+def soak(
+    plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: None, readings: Path | None = None
+) -> Soaked:
+    """Run it. `said` hears of each reading, and `readings` is where they are written down.
+
+    Raises QuarantineError where a server cannot be had.
+    """
     done = Soaked(plan)
     clock = _Clock(START)
     with ExitStack() as stack:
@@ -115,7 +120,7 @@ def soak(plan: Plan, folder: Path, said: Callable[[Reading], None] = lambda _: N
         assert parts is not None
         controller = production._controller(parts)
         timer = production._timer(parts, controller, metrics, health, stack)
-        kept, metrics_url = Readings(folder / "readings.jsonl"), f"http://{listen['listen']}/metrics"
+        kept, metrics_url = Readings(readings or folder / "readings.jsonl"), f"http://{listen['listen']}/metrics"
         cycle, turn = timer._cycle, _Turn(plan, done, kept, clock, outside, metrics_url, said)
 
         def next_cycle() -> None:

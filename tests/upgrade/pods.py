@@ -19,11 +19,10 @@ from typing import Any
 from quarantine.sandbox.kubeapi import Fault, User
 from quarantine.sandbox.kubeapi.auth import MASTERS
 from quarantine.sandbox.ports_free import free_port
+from tests.changes import who_acted
 from tests.pages import Probed, page
 from tests.upgrade.town import Town
 from tests.upgrade.versions import Version
-
-CHANGES = {"POST", "PUT", "PATCH", "DELETE"}
 
 
 @dataclass
@@ -92,15 +91,9 @@ def acting_as(place: Town, user: str, *, config: Path | None = None, **settings:
 # --- What is seen of them ---------------------------------------------------------------------------------------------
 
 
-def acted(place: Town) -> list[str]:
-    """Who asked for each change, in their order, also of those that were refused; the Lease's own are not counted."""
-    asked = [one for one in place.api.requests if one.method in CHANGES]
-    return [one.user for one in asked if "/leases" not in one.path and "selfsubject" not in one.path]
-
-
 def writes(place: Town, user: str) -> int:
-    """How many requests of a user changed something, or would have; counted as in `acted`."""
-    return acted(place).count(user)
+    """How many requests of a user changed something, or would have; counted as in `who_acted`."""
+    return who_acted(place.api.requests).count(user)
 
 
 def said(log: Path, text: str) -> bool:

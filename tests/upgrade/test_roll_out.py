@@ -18,9 +18,10 @@ import pytest
 
 from quarantine.core.case import Phase
 from quarantine.ledger.schema import REVISION
+from tests.changes import CHANGES, who_acted
 from tests.upgrade.conftest import WRITER
 from tests.upgrade.left import Left, left_by, rows_of
-from tests.upgrade.pods import CHANGES, Pod, acted, held_up, pod, said, told, until
+from tests.upgrade.pods import Pod, held_up, pod, said, told, until
 from tests.upgrade.town import GUARDED, Town
 from tests.upgrade.versions import BEFORE, Obeying, Version, this_version
 
@@ -91,7 +92,7 @@ class RollOut:
 
     def acted(self) -> list[str]:
         """Who changed something in the cluster, one after the other."""
-        return [user for user, _ in groupby(acted(self.town))]
+        return [user for user, _ in groupby(who_acted(self.town.api.requests))]
 
     def took(self) -> list[str]:
         """Who wrote to the Lease, each as often as it did."""
